@@ -18,7 +18,7 @@ from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store.operations import Item, Operation, Span
-from rehydrate.context.context_store.proposals import Proposal
+from rehydrate.context.context_store.tools import ToolUse
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
@@ -90,12 +90,10 @@ __all__ = [
     "codex_line",
     "codex_lines",
     "codex_turns_taken_back",
-    "command_subjects",
     "count",
     "counting_records",
     "counts",
     "describe_page",
-    "digest",
     "divide",
     "embed",
     "entries_of",
@@ -109,11 +107,12 @@ __all__ = [
     "handles",
     "has_claudes_thinking",
     "input_texts",
+    "invented",
     "is_langchain_message",
     "is_refusal",
+    "is_short",
     "isa",
     "json_parts",
-    "key_of",
     "kind_of",
     "langchain_to_openai",
     "line_content",
@@ -121,7 +120,6 @@ __all__ = [
     "line_is_users",
     "line_numbers",
     "line_span",
-    "lines_within",
     "long_results",
     "mark",
     "marked",
@@ -140,10 +138,14 @@ __all__ = [
     "read_entries",
     "read_outline",
     "read_places",
-    "read_time",
+    "read_times",
     "read_tool",
     "readable_texts",
+    "redact_inside",
+    "redacted_records",
+    "redacted_text",
     "render_entries",
+    "repaired_entries",
     "repeated",
     "replace_texts",
     "result_texts",
@@ -155,6 +157,7 @@ __all__ = [
     "stale_thinking",
     "taken_back",
     "transcript_branch",
+    "transcript_lines",
     "unit_memory",
     "unit_text",
     "unmarked",
@@ -493,25 +496,25 @@ class OnnxModel:
 @final
 class ContextStore:
     def __new__(cls) -> ContextStore: ...
+    @property
+    def count(self) -> int: ...
     def operations(self, start: int) -> list[Operation]: ...
-    def begin_again(self, operations: Sequence[Operation], left_out: Collection[int]) -> None: ...
-    def replay(self, operations: Sequence[Operation]) -> None: ...
-    # `subjects` says what a call's input is about.
-    def read(
-        self, messages: Iterable[Message], subjects: Callable[[str], Iterable[tuple[str, str]]]
-    ) -> None: ...
-    def note_calls(
-        self, messages: Iterable[Message], subjects: Callable[[str], Iterable[tuple[str, str]]]
-    ) -> None: ...
-    # The names of why those that are not applied are refused. `shown` are the spans of the items
-    # that the model was asked about.
+    def written(self, start: int) -> list[dict[str, Any]]: ...
+    def back_to(self, operations: int) -> None: ...
+    def leave_out(self, entries: Collection[int]) -> None: ...
+    def before(self, entry: int) -> ContextStore: ...
+    def replay(self, written: Iterable[Mapping[str, Any]], messages: Iterable[Message]) -> None: ...
+    # `tools` are those that are known, by their names.
+    def read(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
+    def note_calls(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
+    # Why the proposals in an answer that are not applied are refused, and how many of its lines are
+    # none. `shown` are the spans of the items that the model was asked about.
     def propose(
-        self,
-        proposals: Iterable[Proposal],
-        shown: dict[int, Span],
-        messages: Iterable[Message],
-        most: int,
-    ) -> list[str]: ...
+        self, answer: str, shown: dict[int, Span], messages: Iterable[Message], most: int
+    ) -> tuple[list[str], int]: ...
+    # Lines of what must not be lost and is not in a text, as many as fit into so many tokens; the
+    # others become one line of handles.
+    def missing(self, text: str, room: int) -> list[str]: ...
     def items(self, heading: str | None) -> list[Item]: ...
     # `room` is for the items and for what the commands in `messages` came to, but for those whose
     # result is in a `visible` entry; with an index names take what `budget` leaves.
@@ -521,7 +524,7 @@ class ContextStore:
         room: int,
         messages: Iterable[Message],
         visible: Iterable[int],
-        subjects: Callable[[str], Iterable[tuple[str, str]]],
+        tools: dict[str, ToolUse],
         names: NameIndex | None,
     ) -> str: ...
 
@@ -741,6 +744,16 @@ def secret_kinds() -> list[str]: ...
 # kinds that are `off`.
 def secrets(text: str, off: Sequence[int]) -> list[tuple[int, int, int]]: ...
 
+# A text without secrets, and the labels in their place: name, start and end. `known` are labels
+# that it has already.
+def redacted_text(
+    text: str, off: Sequence[int], known: Sequence[tuple[str, int, int]]
+) -> tuple[str, list[tuple[str, int, int]]]: ...
+
+# A JSON value without secrets in its strings and keys; raises RecursionError for one that is nested
+# too deep.
+def redact_inside(value: Any, off: Sequence[int]) -> Any: ...
+
 # The lines of a history, and the runs of them in a new text.
 @final
 class SeenLines:
@@ -944,15 +957,6 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 def question_share(text: str) -> float: ...
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
-# What a shell command is about: what is done, and with what.
-def command_subjects(command: str) -> list[tuple[str, str]]: ...
-
-# 64 bits of a text, hexadecimal, by which a span that leads elsewhere is seen.
-def digest(text: str) -> str: ...
-
-# What two sayings of one thing share: the first 200 characters of its words in one case.
-def key_of(text: str) -> str: ...
-
 # The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
 # those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
 def counting_records(
@@ -962,23 +966,34 @@ def counting_records(
 # What the records that count add up to, as JSON; ``"sent": true`` means the last state.
 def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
 
-# Of lines, each with its entry, those that fit into so many tokens; the others become one line of
-# handles.
-def lines_within(room: int, lines: Sequence[tuple[int, str]]) -> list[str]: ...
+# The bodies of a thread's records that have one of these texts, without it, each by its number; and
+# the texts of its entries that have one, as they were and without it, each with its time.
+# `texts_of` gives the texts of an entry as JSON.
+def redacted_records(
+    rows: Sequence[tuple[int, float, str]],
+    texts: Sequence[str],
+    texts_of: Callable[[str], list[str]],
+) -> tuple[list[tuple[int, str]], list[tuple[float, str, str]]]: ...
+
+# The texts of messages as a model reads them: each with who said it, and `numbered` with the number
+# of its entry before.
+def transcript_lines(messages: Iterable[Message], numbered: bool) -> list[str]: ...
+
+# The names, paths and numbers in a summary that its source does not have, each once.
+def invented(summary: str, source: str) -> list[str]: ...
 
 # Whether what a writer of summaries returned is the text of an error or a refusal.
 def is_refusal(text: str) -> bool: ...
 
-# What a text means as of a time of a zone's clock, in microseconds since the year 1 began:
-# "clock" or "moments" (of UTC) and both ends, or "since" or "around", a count and its unit. Of a
-# text that is not a time, the reason in two parts, of which the first is to be quoted.
-def read_time(
+# What a range of times means as of a time of a zone's clock: "one", "between" or "outside", and its
+# ends. Of a text that is none, the reason. An end is "clock" or "moments" (of UTC) and both its
+# ends, "since_clock" and a time of the clock, "since" and how long ago, or "around" with how long
+# ago and how long; all in microseconds, times since the year 1 began. Then its text.
+_Time = tuple[Literal["clock", "moments", "since_clock", "since", "around"], int, int, str]
+
+def read_times(
     text: str, now: int
-) -> (
-    tuple[Literal["clock", "moments"], int, int]
-    | tuple[Literal["since", "around"], int, str]
-    | tuple[str, str]
-): ...
+) -> str | tuple[Literal["one", "between", "outside"], _Time | None, _Time | None]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
@@ -992,6 +1007,9 @@ def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: 
 def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
 def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
+
+# Whether values have at most so many characters and parts, whatever holds them.
+def is_short(values: list[Any], max_characters: int, max_parts: int) -> bool: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
 def is_langchain_message(value: object) -> bool: ...
 
@@ -1009,6 +1027,10 @@ def entry_inputs(
     format: str,  # noqa: A002  the field's word
     entry: Any,
 ) -> list[tuple[str | None, Any, Any, tuple[_Path, ...], bool] | None]: ...
+
+# The entries of a model's reply with their calls repaired, the very objects where nothing changes.
+# `calls` are the ids of the calls in their order, as they are and as they will be.
+def repaired_entries(entries: Sequence[Any], calls: Sequence[tuple[str, str]]) -> list[Any]: ...
 def entry_is_signed(format: str, entry: Any) -> bool: ...  # noqa: A002
 
 # The system blocks, the messages, and what was left out, with the indices of its entries.

@@ -5,9 +5,9 @@ import json
 import pytest
 from hypothesis import event, given, strategies as st
 
-from rehydrate import Context, validate
+from rehydrate import Context, formats, validate
 from rehydrate.agent import Interpreter, Reply, TurnLimits
-from rehydrate.agent.tool_calls import call_ids, repair_reply
+from rehydrate.agent.tool_calls import repair_reply
 from tests.agent.script import PROVIDERS, Script, call_reply, results, text_reply
 
 USER = {"role": "user", "content": "Go."}
@@ -48,7 +48,8 @@ def test_whatever_a_model_says_the_history_is_valid_and_every_call_is_answered(p
         assert turn.error is None
         assert validate(context.history, provider) == []
         assert validate([*context.history, USER], provider) == []
-        made = list(call_ids(context.history))
+        said = formats.parse(context.history, provider).messages
+        made = [id_ for message in said for id_ in message.calls]
         answered = results(context.history)
         assert set(made) == set(answered)
         for prompt in model.prompts:

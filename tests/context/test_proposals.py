@@ -12,8 +12,6 @@ from rehydrate.context import BackgroundCompaction, Context, ContextStore
 from rehydrate.context.context_store.proposals import (
     MAX_PROPOSALS,
     ProposalRequest,
-    Refusal,
-    read_answer,
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import Budget
@@ -22,6 +20,17 @@ from tests import strategies
 
 GOAL = "GOAL: ship it. It is due on Friday."
 RULE = "Never push to main without asking me first."
+# Why a proposal is refused.
+NO_ENTRY = "its entry is none of the new messages"
+NO_ITEM = "its item does not hold"
+NOT_VERBATIM = "its quote is not in the entry"
+TOO_LONG = "its quote is too long"
+HEADING = "there is no such heading"
+SOURCE = "its source may not say so"
+PERMANENT = "its item never goes"
+EARLIER = "it is older than what it changes"
+TOO_MANY = f"the answer has over {MAX_PROPOSALS}"
+
 HEADINGS = ["Task State", "Decisions", "Files & Code", "Important Context", "User Preferences"]
 
 
@@ -68,7 +77,7 @@ class Noted:
         """Apply the proposals; the model was shown the messages from the index ``at`` on."""
         request = ProposalRequest(tuple(self.live()), messages_of(self.entries[at:], at))
         answer = "\n".join(map(json.dumps, told))
-        return self.store.apply(read_answer(answer)[0], request)
+        return self.store.apply(answer, request)
 
     def say(self, *entries):
         self.store.update(messages_of(entries, len(self.entries)))
@@ -128,7 +137,7 @@ def test_trust_follows_the_source(heading, source):
     entry, quote = SAID_BY[source]
     applied = noted.propose(add(heading, quote, entry))
     if source not in MAY_SAY[heading]:
-        assert applied.refused == {Refusal.SOURCE: 1} and not applied.operations
+        assert applied.refused == {SOURCE: 1} and not applied.operations
         return
     (operation,) = applied.operations
     item = operation.added
@@ -141,7 +150,7 @@ def test_thinking_is_no_source():
     thought = {"type": "thinking", "thinking": "It is a berth.", "signature": "x"}
     noted = Noted(user("Go."), {"role": "assistant", "content": [thought]})
     applied = noted.propose(add("Important Context", "It is a berth.", 1))
-    assert applied.refused == {Refusal.SOURCE: 1}
+    assert applied.refused == {SOURCE: 1}
 
 
 # Quotes
@@ -157,23 +166,23 @@ def test_a_quote_grows_to_whole_sentences():
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        (add("Decisions", "We keep the crane", 0), Refusal.NOT_VERBATIM),
-        (add("Decisions", " ", 0), Refusal.NOT_VERBATIM),
-        (add("Decisions", "The crane", 9), Refusal.NO_ENTRY),
-        (add("Wishes", "The crane", 0), Refusal.HEADING),
-        (add("Decisions", "rope " * 100, 0), Refusal.TOO_LONG),
-        (add("Decisions", "rope rope", 0), Refusal.TOO_LONG),
-        (supersede(99, "The crane", 0), Refusal.NO_ITEM),
-        ({"op": "resolve", "item": 99, "entry": 0}, Refusal.NO_ITEM),
-        ({"op": "promote", "item": 99}, Refusal.NO_ITEM),
-        ({"op": "fade", "item": 99}, Refusal.NO_ITEM),
+        (add("Decisions", "We keep the crane", 0), NOT_VERBATIM),
+        (add("Decisions", " ", 0), NOT_VERBATIM),
+        (add("Decisions", "The crane", 9), NO_ENTRY),
+        (add("Wishes", "The crane", 0), HEADING),
+        (add("Decisions", "rope " * 100, 0), TOO_LONG),
+        (add("Decisions", "rope rope", 0), TOO_LONG),
+        (supersede(99, "The crane", 0), NO_ITEM),
+        ({"op": "resolve", "item": 99, "entry": 0}, NO_ITEM),
+        ({"op": "promote", "item": 99}, NO_ITEM),
+        ({"op": "fade", "item": 99}, NO_ITEM),
     ],
 )
 def test_a_proposal_that_does_not_hold_is_refused(told, why):
     noted = Noted(user("The crane is red. " + "rope " * 100))
     before = list(noted.store.operations)
     applied = noted.propose(told)
-    assert applied == ([], {why: 1}) and noted.store.operations == before
+    assert applied[:2] == ([], {why: 1}) and noted.store.operations == before
     assert why in applied.summary
 
 
@@ -182,11 +191,11 @@ def test_only_what_the_model_was_shown_can_be_changed():
     shown = messages_of(noted.entries)
     (decision,) = noted.store.items("Decisions")
     other = (decision.__class__(**{**_fields(decision), "span": decision.span._replace(entry=0)}),)
-    for items, why in ((), Refusal.NO_ITEM), (other, Refusal.NO_ITEM):
-        promote = read_answer(json.dumps({"op": "promote", "item": decision.id}))[0]
+    for items, why in ((), NO_ITEM), (other, NO_ITEM):
+        promote = json.dumps({"op": "promote", "item": decision.id})
         assert noted.store.apply(promote, ProposalRequest(items, shown)).refused == {why: 1}
     old = noted.propose(add("Decisions", "We decided to use ropes.", 1), at=2)
-    assert old.refused == {Refusal.NO_ENTRY: 1}
+    assert old.refused == {NO_ENTRY: 1}
 
 
 def _fields(item):
@@ -196,14 +205,14 @@ def _fields(item):
 def test_an_answer_has_an_end():
     noted = Noted(user("The crane is red. It is old."))
     applied = noted.propose(*[add("Decisions", "It is old.", 0)] * (MAX_PROPOSALS + 5))
-    assert applied.refused == {Refusal.TOO_MANY: 5}
+    assert applied.refused == {TOO_MANY: 5}
 
 
 def test_what_is_there_already_is_not_added_again():
     noted = Noted(user("Always use tabs."), assistant("Yes."), user("Go on. Always use  TABS."))
     noted.store.back_to((2, noted.store.seen))  # the rules read #0 only
     same_place = noted.propose(add("User Preferences", "use tabs", 0))
-    assert same_place == ([], {})
+    assert same_place[:2] == ([], {})
     again = noted.propose(add("User Preferences", "Always use  TABS.", 2))
     assert [each.kind for each in again.operations] == ["promote"]
     assert noted.texts("User Preferences") == ["Always use tabs."]
@@ -218,7 +227,7 @@ def test_a_preference_is_superseded_with_a_link_by_the_user_alone():
     assert len(noted.texts("User Preferences")) == 2  # the rules see no correction in it
     item = noted.id_of("Always indent with tabs.")
     by_assistant = noted.propose(supersede(item, "I prefer two spaces.", 1))
-    assert by_assistant.refused == {Refusal.SOURCE: 1}
+    assert by_assistant.refused == {SOURCE: 1}
     by_user = noted.propose(supersede(item, "do spaces", 2))
     assert not by_user.refused
     old = next(each for each in noted.store.items() if each.id == item)
@@ -237,7 +246,7 @@ def test_what_was_superseded_is_not_revived_by_an_older_text():
     noted = Noted(user("Always use tabs."), assistant("Yes."))
     noted.say(user("From now on, always use spaces instead of tabs."))
     applied = noted.propose(add("User Preferences", "Always use tabs.", 0))
-    assert applied.refused == {Refusal.EARLIER: 1}
+    assert applied.refused == {EARLIER: 1}
 
 
 def test_a_decision_is_superseded_by_what_was_said_later():
@@ -247,7 +256,7 @@ def test_a_decision_is_superseded_by_what_was_said_later():
     assert noted.texts("Decisions") == ["SQLite locks up, so it is a file."]
     (new,) = noted.store.items("Decisions")
     older = noted.propose(supersede(new.id, "We decided to use SQLite.", 0))
-    assert older.refused == {Refusal.EARLIER: 1}
+    assert older.refused == {EARLIER: 1}
 
 
 def test_what_is_permanent_is_never_resolved_nor_faded():
@@ -263,11 +272,11 @@ def test_what_is_permanent_is_never_resolved_nor_faded():
             {"op": "resolve", "item": item.id, "entry": 4},
             {"op": "fade", "item": item.id},
         ):
-            assert noted.propose(told).refused == {Refusal.PERMANENT: 1}
+            assert noted.propose(told).refused == {PERMANENT: 1}
         if item.kind in ("request", "file"):
-            assert noted.propose(supersede(item.id, "Done.", 4)).refused == {Refusal.PERMANENT: 1}
+            assert noted.propose(supersede(item.id, "Done.", 4)).refused == {PERMANENT: 1}
     file = noted.id_of("a.py")
-    assert noted.propose({"op": "promote", "item": file}).refused == {Refusal.SOURCE: 1}
+    assert noted.propose({"op": "promote", "item": file}).refused == {SOURCE: 1}
 
 
 def test_what_is_settled_is_resolved_by_who_may():
@@ -280,14 +289,12 @@ def test_what_is_settled_is_resolved_by_who_may():
         assistant("Both are done."),
     )
     error, goal = noted.id_of("ValueError: no port"), noted.id_of(GOAL)
-    assert noted.propose({"op": "resolve", "item": error, "entry": 1}).refused == {
-        Refusal.EARLIER: 1
-    }
+    assert noted.propose({"op": "resolve", "item": error, "entry": 1}).refused == {EARLIER: 1}
     assert not noted.propose({"op": "resolve", "item": error, "entry": 4}).refused
     for entry in (4, 5):
         applied = noted.propose({"op": "resolve", "item": goal, "entry": entry})
-        assert applied.refused == {Refusal.SOURCE: 1}
-    assert noted.propose({"op": "fade", "item": goal}).refused == {Refusal.PERMANENT: 1}
+        assert applied.refused == {SOURCE: 1}
+    assert noted.propose({"op": "fade", "item": goal}).refused == {PERMANENT: 1}
     noted.say(user("It is shipped."))
     assert not noted.propose({"op": "resolve", "item": goal, "entry": 6}).refused
     assert noted.texts("Important Context") == []
@@ -323,6 +330,11 @@ def test_a_file_that_was_noted_is_edited_later():
 def test_answers_are_read_in_the_shapes_that_models_write():
     fade, promote = {"op": "fade", "item": "#6"}, {"op": "promote", "item": "7"}
     lines = "\n".join(map(json.dumps, (fade, promote)))
+
+    def applied(answer):
+        noted = Noted(user("Look."))
+        return noted.store.apply(answer, ProposalRequest(tuple(noted.live()), ()))
+
     for answer in (
         lines,
         f"```json\n{lines}\n```",
@@ -330,10 +342,10 @@ def test_answers_are_read_in_the_shapes_that_models_write():
         json.dumps([fade, promote], indent=2),
         f"[\n{json.dumps(fade)},\n{json.dumps(promote)},\n]",
     ):
-        proposals, unreadable = read_answer(answer)
-        assert [each.item for each in proposals] == [6, 7] and unreadable == 0
-    assert read_answer("") == read_answer("[]") == ([], 0)
-    assert read_answer(f"Sure!\n{lines}\n3\n" + "[" * 50_000)[1] == 3
+        assert applied(answer) == ([], {NO_ITEM: 2}, 0)
+    assert applied("") == applied("[]") == ([], {}, 0)
+    assert applied(f"Sure!\n{lines}\n3\n" + "[" * 50_000) == ([], {NO_ITEM: 2}, 3)
+    assert applied(json.dumps({**fade, "item": "#1"})).refused == {PERMANENT: 1}
 
 
 JSON = st.recursive(
@@ -382,9 +394,8 @@ def test_no_answer_breaks_a_law(entries, data):
     told = data.draw(st.lists(likely(read, list(before)), max_size=12))
     told += data.draw(st.lists(MALFORMED, max_size=2))
     answer = data.draw(st.sampled_from(["", "x\n"])) + "\n".join(map(json.dumps, told))
-    proposals, _ = read_answer(answer)
-    applied = noted.store.apply(proposals, ProposalRequest(tuple(before.values()), read))
-    assert sum(applied.refused.values()) <= len(proposals)
+    applied = noted.store.apply(answer, ProposalRequest(tuple(before.values()), read))
+    assert sum(applied.refused.values()) + applied.unreadable <= len(told) * 4 + 1
     by_index = {message.index: message for message in read}
     by_id = {item.id: item for item in noted.store.items()}
     for item in by_id.values():
@@ -403,7 +414,7 @@ def test_no_answer_breaks_a_law(entries, data):
             now = by_id[now.other]
         if item.heading in ("Decisions", "Files & Code", "User Preferences"):
             assert now.status == "live" and now.heading == item.heading
-    replayed = ContextStore.as_of(noted.store.operations, len(entries))
+    replayed = noted.store.as_of(len(entries))
     assert replayed.items() == noted.store.items()
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
-from rehydrate.agent import tool_calls
 from rehydrate.context import Context
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
@@ -345,7 +344,6 @@ def test_a_loop_of_ones_own_reads_calls_and_writes_results() -> None:
     assert broken(USER, model(call(id="a"), call()), *results) == []
     assert results[0]["parts"][1]["functionResponse"] == {"name": "f", "response": {"error": "no"}}
     assert tool_definition("gemini", "f", "", {"type": "object"}) == SPEC
-    assert list(tool_calls.call_ids([model(call(id="a"))])) == ["a"]
 
 
 def test_a_context_goes_on_turn_by_turn() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
@@ -303,7 +304,8 @@ class TurnLoop:
         Returns why the turn ends with this reply; None if it goes on.
         """
         if reply.calls and not self._used_ids:
-            self._used_ids = set(tool_calls.call_ids(self._context.history))
+            said = formats.parse(self._context.history, self._context.format).messages
+            self._used_ids = {id_ for message in said for id_ in message.calls}
         reply, notes = tool_calls.repair_reply(reply, self._used_ids)
         self._used_ids.update([call.id for call in reply.calls])
         for note in notes:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
 
-from rehydrate import formats
+from rehydrate import _native, formats
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import is_cancellation
@@ -41,8 +40,8 @@ def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str
         if new_id != call.id:
             notes.append(f"the model used the call id {call.id!r} twice; it is {new_id!r} now")
         new_ids.append(new_id)
-    queue = list(zip(reply.calls, new_ids, strict=True))
-    entries = [repaired for entry in reply.entries for repaired in _repaired_entry(entry, queue)]
+    ids = [(call.id, new_id) for call, new_id in zip(reply.calls, new_ids, strict=True)]
+    entries = _native.repaired_entries(reply.entries, ids)
     while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
         entries.pop()  # the Responses API refuses such items at the end
     if is_same_list(entries, reply.entries):
@@ -59,107 +58,6 @@ def violations_of_reply(
     # Converse takes no second message of the user's after results.
     history = [asked, *entries, *(result_entries(results) or [asked])]
     return formats.validate(history, provider)
-
-
-def call_ids(entries: Iterable[Any]) -> Iterator[str]:
-    """Yield the ids of all calls in a history, in any provider's shape."""
-    for entry in entries:
-        if not isinstance(entry, Mapping):
-            continue
-        if isinstance(call_id := entry.get("call_id"), str):
-            yield call_id
-        for key in ("content", "parts", "tool_calls"):
-            blocks = entry.get(key)
-            for block in blocks if isinstance(blocks, (list, tuple)) else ():
-                if not isinstance(block, Mapping):
-                    continue
-                used = block.get("toolUse")
-                made = block.get("functionCall")
-                if isinstance(made, Mapping):
-                    yield str(made.get("id") or "")
-                elif isinstance(call_id := block.get("toolCallId", block.get("id")), str):
-                    yield call_id
-                elif isinstance(used, Mapping) and isinstance(used.get("toolUseId"), str):
-                    yield used["toolUseId"]
-
-
-def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """Yield the entry with its calls repaired. `queue` holds the calls that follow, in order."""
-    if not isinstance(entry, Mapping):
-        yield entry
-        return
-    if "call_id" in entry and queue and queue[0][0].id == entry["call_id"]:
-        yield _repaired_call(entry, "call_id", queue.pop(0)[1], "arguments")
-        return
-    changed = dict(entry)
-    repairs = {"content": _repaired_block, "parts": _repaired_block}
-    for key, repair in (*repairs.items(), ("tool_calls", _repaired_chat_call)):
-        blocks = entry.get(key)
-        if isinstance(blocks, (list, tuple)):
-            repaired = [one for block in blocks for one in repair(block, queue)]
-            if not is_same_list(repaired, blocks):
-                changed[key] = repaired
-    same = all(changed[key] is entry[key] for key in entry)
-    yield entry if same else changed
-
-
-_SIGNATURE = "thoughtSignature"
-"""Gemini wants it back, also on a part whose text is empty."""
-
-
-def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """Yield a block of Anthropic's, Converse's or Gemini's, repaired; nothing for an empty text."""
-    if not isinstance(block, Mapping):
-        yield block
-        return
-    made = block.get("functionCall")
-    if isinstance(made, Mapping) and made.get("id") and queue and queue[0][0].id == made["id"]:
-        repaired = _repaired_call(made, "id", queue.pop(0)[1], "args")
-        yield block if repaired is made else {**block, "functionCall": repaired}
-        return
-    if queue and queue[0][0].id == block.get("toolCallId"):
-        yield _repaired_call(block, "toolCallId", queue.pop(0)[1], "input")
-        return
-    used = block.get("toolUse")
-    if isinstance(used, Mapping) and queue and queue[0][0].id == used.get("toolUseId"):
-        repaired = _repaired_call(used, "toolUseId", queue.pop(0)[1], "input")
-        yield block if repaired is used else {**block, "toolUse": repaired}
-    elif block.get("type") == "tool_use" and queue and queue[0][0].id == block.get("id"):
-        yield _repaired_call(block, "id", queue.pop(0)[1], "input")
-    elif block.get("text") != "" or block.get("type", "text") != "text" or _SIGNATURE in block:
-        yield block
-
-
-def _repaired_chat_call(call: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """Yield a tool call of OpenAI chat's, repaired."""
-    if isinstance(call, Mapping) and queue and queue[0][0].id == call.get("id"):
-        repaired = _repaired_call(call, "id", queue.pop(0)[1], "")
-        function = call.get("function")
-        if isinstance(function, Mapping) and not _is_object(function.get("arguments")):
-            repaired = {**repaired, "function": {**function, "arguments": "{}"}}
-        yield repaired
-    else:
-        yield call
-
-
-def _repaired_call(
-    call: Mapping[str, Any], id_key: str, new_id: str, arguments_key: str
-) -> Mapping[str, Any]:
-    changes: dict[str, Any] = {}
-    if call[id_key] != new_id:
-        changes[id_key] = new_id
-    if arguments_key and not _is_object(call.get(arguments_key)):
-        changes[arguments_key] = {} if arguments_key in ("input", "args") else "{}"
-    return {**call, **changes} if changes else call
-
-
-def _is_object(arguments: Any) -> bool:
-    if isinstance(arguments, str):
-        try:
-            return isinstance(json.loads(arguments), dict)
-        except (ValueError, RecursionError):
-            return False
-    return isinstance(arguments, Mapping)
 
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ compaction takes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,6 @@ from rehydrate import formats
 from rehydrate._check import check_choice, check_methods, check_share, check_timeout
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import safe_error_text, warn_once
-from rehydrate.context.context_store.operations import Operation
 from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.records import reading
 from rehydrate.context.summaries import (
@@ -260,11 +259,11 @@ class BackgroundCompactor:
         job = _SummaryJob(until, state.compactions, tokens)
         job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
-        operations = list(thread.store.operations)
+        store = thread.store.as_of(until)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
         request = SummaryRequest((), head.format, "", _previous(state.ir), max(size, 1), prompt)
         try:
-            run_in_thread(lambda: self._write(job, head, operations, request))
+            run_in_thread(lambda: self._write(job, head, store, request))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job = self._written_last = job
@@ -283,19 +282,18 @@ class BackgroundCompactor:
         self,
         job: _SummaryJob,
         head: History,
-        operations: Sequence[Operation],
+        store: ContextStore,
         request: SummaryRequest,
     ) -> None:
         """Write the summary; it raises nothing."""
         try:
-            store = ContextStore.as_of(operations, job.until)
             markdown = store.render(request.max_tokens, conversation=head.conversation)
             # What an earlier summary is of, that summary tells.
             new = head.select(range(job.after, job.until))
             plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
             sources = [message.text for message in head.messages]
-            job.summary = summarised(self._write_summary, request, store.items(), sources)
+            job.summary = summarised(self._write_summary, request, store, sources)
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")

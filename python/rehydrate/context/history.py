@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import formats
+from rehydrate import _native, formats
 from rehydrate._native import own_entry
 from rehydrate.context.records import checked_seconds, entries_of, kept_entries
 from rehydrate.entry_id import EntryId
@@ -55,18 +55,6 @@ class StoredEntry(NamedTuple):
 class Entries:
     """All entries that were added, in order. They are never changed, and removed only with a
     prompt that nobody received."""
-
-    __slots__ = (
-        "_dicts",
-        "_entries",
-        "_taken_back",
-        "_times",
-        "_tokens",
-        "_turns",
-        "format",
-        "is_stored",
-        "unknown",
-    )
 
     def __init__(self, format: str, *, is_stored: bool = False) -> None:  # noqa: A002
         """Start empty."""
@@ -335,8 +323,6 @@ class PromptState:
 class PartlyShownTexts:
     """One conversation's. An entry that is the same object as last time is not read again."""
 
-    __slots__ = ("_by_index", "_last")
-
     def __init__(self) -> None:
         """Start with nothing read."""
         self._by_index: dict[int, tuple[Any, tuple[PartlyShown, ...]]] = {}
@@ -413,18 +399,4 @@ def is_short_to_add(entries: Iterable[Any]) -> bool:
     >>> is_short_to_add([{"role": "user", "content": "hello" * 20_000}])
     False
     """
-    chars, parts, left = 0, 0, list(entries)
-    while left:
-        part = left.pop()
-        parts += 1
-        if isinstance(part, (str, bytes)):
-            chars += len(part)
-        elif isinstance(part, Mapping):
-            left.extend(part.values())
-        elif isinstance(part, (list, tuple)):
-            left.extend(part)
-        else:
-            left.extend(getattr(part, "__dict__", {}).values())  # an object of an SDK's
-        if chars > INLINE_CHARS or parts > _MAX_PARTS:
-            return False
-    return True
+    return _native.is_short(list(entries), INLINE_CHARS, _MAX_PARTS)

@@ -140,8 +140,7 @@ class Log:
         if waiting != saved.waiting:
             content = {"waiting": plain(waiting, "waiting")}
             records.append(Record(Kind.WAITING, now, content))
-        operations = [one.to_dict() for one in store.operations[saved.store[0] :]]
-        if operations:
+        if operations := store.written_since(saved.store[0]):
             content = {"operations": operations, "seen": store.seen}
             records.append(Record(Kind.OPERATIONS, now, content))
         if len(records) == len(begun):

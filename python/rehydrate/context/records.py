@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import IntEnum
+from functools import partial
 from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate import _native, formats
 from rehydrate._check import check_methods, shown
 from rehydrate._text import as_base64, as_json
-from rehydrate.context.context_store.operations import MAX_KEY, Span
 from rehydrate.errors import (
     InvalidArgumentError,
     InvalidMessageError,
@@ -281,88 +281,28 @@ def _name_of(read: dict[str, Any]) -> str:
     return name
 
 
-# Redaction: texts that must go, wherever they are in a thread's records. The operations of the
-# context store hold no texts, but spans of entries, which move with what goes before them, and
-# keys, which are texts in small letters.
-
-REDACTED = "[redacted]"
-
-
-def redacted(value: Any, texts: Sequence[str]) -> Any:
-    """Return JSON values without these texts, in keys too.
-
-    >>> redacted({"content": ["the key is hunter2"]}, ["hunter2"])
-    {'content': ['the key is [redacted]']}
-    """
-    if isinstance(value, str):
-        for text in texts:
-            value = value.replace(text, REDACTED)
-        return value
-    if isinstance(value, dict):
-        return {redacted(key, texts): redacted(one, texts) for key, one in value.items()}
-    if isinstance(value, list):
-        return [redacted(one, texts) for one in value]
-    return value
-
-
 @reading()
-def redacted_records(records: Sequence[Record], texts: Sequence[str]) -> list[Record]:
-    """Return all records of a thread without these texts."""
-    format = records[0].content["format"]  # noqa: A001
-    after: list[Record] = []
-    entries: list[int] = []
-    """The numbers of the records of the entries there are."""
-    for number, record in enumerate(records):
-        content = record.content
-        if record.kind is Kind.ENTRY:
-            entries.append(number)
-        elif record.kind is Kind.UNDO:
-            entries = [each for each in entries if each < content["to"]]
-        elif record.kind is Kind.OPERATIONS:
-            operations = []
-            for operation in content["operations"]:
-                entry = operation["span"][0] if "span" in operation else len(entries)
-                if entry < len(entries):  # else its text is nowhere
-                    at = entries[entry]
-                    was, now = _texts_of(records[at], format), _texts_of(after[at], format)
-                    operation = _moved(operation, was, now, texts)  # noqa: PLW2901
-                operations.append(operation)
-            content = {**content, "operations": operations}
-        after.append(record._replace(content=redacted(content, texts)))
-    return after
+def redacted_records(
+    rows: Sequence[Row], texts: Sequence[str]
+) -> tuple[list[tuple[int, str]], list[Row]]:
+    """Return the bodies that are other ones without these texts, each by its record's number; and
+    records of what the handles of entries' texts then lead to, which are made from the texts."""
+    (first,) = as_records(rows[:1])
+    texts_of = partial(_texts_of, format=first.content["format"])
+    bodies, said = _native.redacted_records(rows, texts, texts_of)
+    kept = [
+        Record(Kind.ORIGINAL, time, {"handle": handle_of_text(was), "text": now})
+        for time, was, now in said
+    ]
+    return bodies, [record.row for record in kept]
 
 
-def _moved(
-    operation: dict[str, Any], was: Sequence[str], now: Sequence[str], texts: Sequence[str]
-) -> dict[str, Any]:
-    """Return an operation with its span where its text is now, and with its key."""
-    span, key = Span(*operation["span"]), operation["key"]
-    if was == now or span.piece >= min(len(was), len(now)):
-        return {**operation, "key": _key_without(key, texts)}
-    old, new = was[span.piece], now[span.piece]
-    said = old[span.start : span.end]
-    if redacted(old, texts) == new:
-        start = shared(redacted(old[: span.start], texts), new)
-        end = len(new) - shared(redacted(old[span.end :], texts)[::-1], new[::-1])
-    else:  # within JSON a text is written in other characters
-        start = max(0, new.find(redacted(said, texts)))
-        end = start + len(redacted(said, texts))
-    text = new[start:end]
-    if key in (said, _native.key_of(said)):
-        key = text if key == said else _native.key_of(text)
-    moved = Span(span.entry, span.piece, start, end, _native.digest(text))
-    return {**operation, "span": list(moved), "key": _key_without(key, texts)}
-
-
-def _key_without(key: str, texts: Sequence[str]) -> str:
-    """Return a key without these texts, also where its end has only the beginning of one."""
-    for text in texts:
-        gone = _native.key_of(text)
-        key = key.replace(gone, REDACTED)
-        if len(key) == MAX_KEY:
-            cut = next((n for n in range(len(gone), 3, -1) if key.endswith(gone[:n])), 0)
-            key = key[: len(key) - cut]
-    return key
+def _texts_of(entry: str, format: str) -> list[str]:  # noqa: A002  the field's word
+    try:
+        messages = formats.parse(entries_of([json.loads(entry)], format), format).messages
+    except InvalidMessageError:  # a host's own, kept as it came
+        return []
+    return [piece.text for message in messages for piece in message.pieces]
 
 
 def shared(
@@ -370,28 +310,3 @@ def shared(
 ) -> int:
     """Return how many items both begin with."""
     return next(compress(count(), map(differ, one, other)), min(len(one), len(other)))
-
-
-def texts_after_redaction(
-    records: Sequence[Record],
-    format: str,  # noqa: A002  the field's word
-    texts: Sequence[str],
-) -> list[Record]:
-    """Return the records of what the handles of entries' texts lead to after the redaction."""
-    more = []
-    for record in records:
-        said = _texts_of(record, format) if record.kind is Kind.ENTRY else []
-        for text in said:
-            after = redacted(text, texts)
-            if after != text:
-                content = {"handle": handle_of_text(text), "text": after}
-                more.append(Record(Kind.ORIGINAL, record.time, content))
-    return more
-
-
-def _texts_of(entry: Record, format: str) -> list[str]:  # noqa: A002  the field's word
-    try:
-        messages = formats.parse(entries_of([entry.content["entry"]], format), format).messages
-    except InvalidMessageError:  # a host's own, kept as it came
-        return []
-    return [piece.text for message in messages for piece in message.pieces]

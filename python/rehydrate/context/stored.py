@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate import _native
 from rehydrate._check import check_choice
-from rehydrate.context.context_store.operations import Span
-from rehydrate.context.context_store.store import ContextStore, text_at
+from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import COUNTS, digest_of
 from rehydrate.context.records import Row, entries_of, reading, rows_of
@@ -130,16 +129,10 @@ class Stored:
 
     def _context_store(self, entries: Entries) -> ContextStore:
         messages = entries.at_indices(range(self.seen)).messages
-        by_entry = {message.index: message for message in messages}
         turn = min(entries.turn or 0, self.seen)
-
-        def text_of(span: Span) -> str:
-            message = by_entry.get(span.entry)
-            return "" if message is None else text_at(span, message) or ""
-
-        store = ContextStore()
         recent = [message for message in messages if message.index >= turn]
-        store.replay(self.operations, self.seen, text_of, recent)
+        store = ContextStore()
+        store.replay(self.operations, messages, self.seen, recent)
         return store
 
     def _state(self, entries: Entries, render_cache: RenderCache) -> PromptState:

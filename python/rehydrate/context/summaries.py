@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ from rehydrate import _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.context_store.operations import CHANGES, PERMANENT, Item, Status
 from rehydrate.context.context_store.store import SUMMARY, WORD_FOR_WORD, ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
@@ -240,7 +238,7 @@ def compact_history(
     plain = formats.FORMATS[name].without_thinking(beginning)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
     texts = [message.text for message in said]
-    summary, degraded, _ = summarised(writer_of(writer), request, store.items(), texts)
+    summary, degraded, _ = summarised(writer_of(writer), request, store, texts)
     why = (degraded,) if degraded else ()
     if not summary:
         return CompactedHistory(entries, "", 0, why)
@@ -273,14 +271,6 @@ LEAST_CHARACTERS = 40
 """A shorter text is not a summary of a conversation that was worth one."""
 MAX_MARKED = 20
 
-_NAME = re.compile(
-    r"""(?<![\w/]) (?: (?<![.~@-]) [\w.~@-]* (?:/[\w.@-]+)+ /?   # paths
-    | (?<!-) [A-Za-z_][\w-]* (?:\.\w+)+               # files, dotted names
-    | [A-Za-z]+_\w+ | [a-z]+[A-Z]\w+                   # identifiers
-    | \d[\d.,:]*\d | \d{2,} )""",
-    re.VERBOSE,
-)
-
 
 def refusal(summary: object) -> str:
     """Return why a text is not a summary; "" where it may be one.
@@ -301,26 +291,16 @@ def refusal(summary: object) -> str:
 
 
 def verified(
-    summary: str, sources: Iterable[str], items: Sequence[Item], max_tokens: int
+    summary: str, sources: Iterable[str], store: ContextStore, max_tokens: int
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return the summary with invented names marked and with what must not be lost; what was added
     to it so; and the names, paths and numbers in it that its source does not have.
 
-    ``sources`` are the texts that it is of; ``items`` those of the context store. What it does not
-    hold is appended in at most ``max_tokens``, the strongest first; the rest becomes one line with
-    handles.
+    ``sources`` are the texts that it is of. What it does not hold of the context store is appended
+    in at most ``max_tokens``, the strongest first; the rest becomes one line with handles.
     """
-    source = "\n".join(sources)
-    flat = " ".join(source.split())
-    invented = tuple(
-        dict.fromkeys(
-            name
-            for match in _NAME.finditer(summary)
-            if (name := match[0].rstrip(".,:")) and name not in source and name not in flat
-        )
-    )
-    flat_summary = " ".join(summary.split())
-    missing = [item for item in items if _must_stay(item) and item.flat not in flat_summary]
+    invented = tuple(_native.invented(summary, "\n".join(sources)))
+    missing = store.missing(summary, max_tokens)
     parts = []
     if invented:
         names = ", ".join(invented[:MAX_MARKED])
@@ -328,22 +308,8 @@ def verified(
         rest = f" and {more} more" if more > 0 else ""
         parts.append(f"[Not found in the conversation, do not rely on: {names}{rest}]")
     if missing:
-        parts.append(WORD_FOR_WORD)
-        strongest = sorted(missing, key=lambda item: (item.strength, item.last_entry), reverse=True)
-        lines = [(item.span.entry, _line(item)) for item in strongest]
-        parts += _native.lines_within(max_tokens, lines)
+        parts += [WORD_FOR_WORD, *missing]
     return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
-
-
-def _must_stay(item: Item) -> bool:
-    if item.status is not Status.LIVE:
-        return False
-    return item.is_changed if item.kind == "file" else item.heading in PERMANENT
-
-
-def _line(item: Item) -> str:
-    uses = "".join(f" {use} #{entry}" for use, entry in item.uses if use in CHANGES)
-    return f"- {item.kind}: {item.flat}{uses or f' ({item.span.handle})'}"
 
 
 LONGEST = 4
@@ -369,11 +335,11 @@ class Summary(NamedTuple):
 
 
 def summarised(
-    write: Write | None, request: SummaryRequest, items: Sequence[Item], sources: Sequence[str]
+    write: Write | None, request: SummaryRequest, store: ContextStore, sources: Sequence[str]
 ) -> Summary:
     """Return the writer's summary, verified; the context store where there is none to be used.
 
-    ``items`` are those of the context store, ``sources`` the texts that the summary is of.
+    ``sources`` are the texts that the summary is of.
     """
     if write is None:
         return Summary(request.store)
@@ -392,7 +358,7 @@ def summarised(
         return _store(
             request, f"refused, it has {tokens_of([text]):,} tokens for {request.max_tokens:,}"
         )
-    whole, added, invented = verified(text, [*sources, request.store], items, request.max_tokens)
+    whole, added, invented = verified(text, [*sources, request.store], store, request.max_tokens)
     degraded = ""
     if invented:
         names = ", ".join(invented[:5])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.request import Budget
 
 
+@dataclass(slots=True, eq=False)
 class PromptCall:
     """One call of `Context.prompt`: whether its caller still waits, and the thread before it.
 
@@ -37,12 +38,8 @@ class PromptCall:
     holds the lock and restores the snapshot, unless something came after the prompt.
     """
 
-    __slots__ = ("before", "is_given_up")
-
-    def __init__(self) -> None:
-        """Its caller waits; it has not begun."""
-        self.before: tuple[Snapshot, LogMark | None] | None = None
-        self.is_given_up = False
+    before: tuple[Snapshot, LogMark | None] | None = None
+    is_given_up: bool = False
 
 
 class ToolHandler(Protocol):

@@ -25,7 +25,6 @@ from rehydrate.context.records import (
     header,
     redacted_records,
     rows_of,
-    texts_after_redaction,
     to_lines,
 )
 from rehydrate.context.stored import Stored, check_log
@@ -307,22 +306,12 @@ class Threads(Closing):
                 raise InvalidArgumentError("a text is empty; pass what is to go, word for word")
         where = self.namespace_for(namespace, "redact", thread)
         rows = self._rows(thread, namespace, "redact")
-        records = as_records(rows)
-        after = redacted_records(records, wanted)
-        changed = [
-            (number, record.body)
-            for number, record in enumerate(after)
-            if record.content != records[number].content
-        ]
-        if not changed:
-            return 0
-        # A handle is made from its text: what it leads to now has to be written apart.
-        entries = [records[number] for number in _native.counting_records(rows)]
-        more = texts_after_redaction(entries, records[0].content["format"], wanted)
-        self.native.replace_records(where, thread, len(rows), changed)
-        if more:
-            self.native.append_records(where, thread, len(rows), [one.row for one in more])
-        return len(changed)
+        bodies, kept = redacted_records(rows, wanted)
+        if bodies:
+            self.native.replace_records(where, thread, len(rows), bodies)
+        if kept:
+            self.native.append_records(where, thread, len(rows), kept)
+        return len(bodies)
 
     def purge(self, thread: str, *, namespace: str | None = None) -> int:
         """Delete a thread and leave no byte of it in any file; return how many records it had.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from calendar import monthrange
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from rehydrate import _native
@@ -13,10 +12,6 @@ from rehydrate.prompt.request import TimeRange
 
 TICK = timedelta(microseconds=1)
 """The resolution of `datetime`: a range that includes a moment ends one tick after it."""
-
-
-class NoSuchTimeError(Exception):
-    """A time that no clock of the zone ever showed."""
 
 
 class UnreadableError(Exception):
@@ -28,7 +23,7 @@ class WallClock:
     """The clock of one zone, at one moment.
 
     >>> noon = datetime(2026, 3, 29, 12, tzinfo=UTC)
-    >>> after, before = WallClock.of(noon, "Europe/Berlin").days(date(2026, 3, 29))
+    >>> after, before = WallClock.of(noon, "Europe/Berlin").read("2026-03-29")
     >>> before - after  # the clocks are put forward that night
     datetime.timedelta(seconds=82800)
     """
@@ -46,83 +41,48 @@ class WallClock:
             )
         return cls(now.astimezone(zone), zone)
 
-    @property
-    def name(self) -> str:
-        """The zone's name."""
-        return str(self.zone)
-
-    @property
-    def today(self) -> date:
-        """The current date in the zone."""
-        return self.now.date()
-
-    def between(self, first: datetime, end: datetime) -> TimeRange:
-        """Return the range from one clock time to another, which it excludes.
-
-        A clock time that occurs twice gives the longer range. One that the clock skips means the
-        moment of the skip. Raises NoSuchTimeError where the whole range is skipped.
-        """
-        after, before = self._instant(first), self._instant(end, last=True)
-        if before <= after:
-            raise NoSuchTimeError(f"the clocks of {self.name} skipped it")
-        return TimeRange(after, before)
-
-    def days(self, first: date, count: int = 1) -> TimeRange:
-        """Return whole days, from midnight to midnight."""
-        first, end = (datetime.combine(day, time()) for day in (first, first + timedelta(count)))
-        return self.between(first, end)
-
-    def back(self, count: int, unit: str) -> datetime:
-        """Return the moment ``count`` units ago.
-
-        Days and longer units count by the calendar, shorter ones by elapsed time. A month before
-        the 31st is the last day of a shorter month.
-        """
-        if unit in ("second", "minute", "hour"):
-            return self.now.astimezone(UTC) - timedelta(**{f"{unit}s": count})
-        day = self.today
-        if unit in ("day", "week"):
-            day -= timedelta(count * (7 if unit == "week" else 1))
-        else:
-            months = day.year * 12 + day.month - 1 - count * (12 if unit == "year" else 1)
-            year, month = months // 12, months % 12 + 1
-            day = date(year, month, min(day.day, monthrange(year, month)[1]))
-        wall = datetime.combine(day, self.now.time())
-        return self._instant(wall, last=bool(self.now.fold))
-
-    def around(self, moment: datetime, unit: str) -> TimeRange:
-        """Return the second, minute, hour or week of the calendar in which a moment is."""
-        wall = moment.astimezone(self.zone)
-        if unit == "week":
-            return self.days(wall.date() - timedelta(wall.weekday()), 7)
-        seconds = wall.second if unit == "minute" else wall.minute * 60 + wall.second
-        if unit == "second":
-            seconds = 0
-        after = moment.astimezone(UTC) - timedelta(seconds=seconds, microseconds=wall.microsecond)
-        return TimeRange(after, after + timedelta(**{f"{unit}s": 1}))
-
     def read(self, text: str) -> TimeRange:
-        """Return the whole time that is named: a day from midnight to midnight, a minute's 60 s.
+        """Return the time or the range that is named: a day is from midnight to midnight, a minute
+        60 s. Days and longer units count by the calendar, shorter ones by elapsed time.
 
         Raises UnreadableError.
         """
-        found = _native.read_time(text, (self.now.replace(tzinfo=None) - datetime.min) // TICK)
-        if len(found) == 2:
-            subject, why = found
-            raise UnreadableError(f"{_short(subject)}{why}" if subject else why)
-        what, first, last = found
-        try:
-            if isinstance(last, str):
-                moment = self.back(first, last)
-                if what == "around":
-                    return self.around(moment, last)
-                return TimeRange(moment.astimezone(UTC), self.now.astimezone(UTC) + TICK)
+        found = _native.read_times(text, (self.now.replace(tzinfo=None) - datetime.min) // TICK)
+        if isinstance(found, str):
+            raise UnreadableError(found)
+        kind, *ends = found
+        first, last = (TimeRange() if end is None else self._meant(*end) for end in ends)
+        if kind == "one":
+            return first
+        if kind == "outside":
+            return TimeRange(first.before, last.after)
+        return TimeRange(first.after, last.before)
+
+    def _meant(self, what: str, first: int, last: int, text: str) -> TimeRange:
+        """Return the range of one time, by what the engine says of it."""
+        now = self.now.astimezone(UTC)
+        if what == "clock":
+            # A clock time that occurs twice gives the longer range, one that is skipped the moment
+            # of the skip.
             start, end = (datetime.min + each * TICK for each in (first, last))
-            if what == "clock":
-                return self.between(start, end)
-            return TimeRange(start.replace(tzinfo=UTC), end.replace(tzinfo=UTC))
-        except NoSuchTimeError as error:
-            raise UnreadableError(f"{_short(text)} never was: {error}") from None
+            after, before = self._instant(start), self._instant(end, last=True)
+            if before <= after:
+                shown = repr(text if len(text) <= 40 else f"{text[:37]}...")
+                raise UnreadableError(f"{shown} never was: the clocks of {self.zone} skipped it")
+            return TimeRange(after, before)
+        if what == "moments":
+            start, end = (datetime.min.replace(tzinfo=UTC) + each * TICK for each in (first, last))
+            return TimeRange(start, end)
+        if what == "since_clock":
+            wall = datetime.min + first * TICK
+            return TimeRange(self._instant(wall, last=bool(self.now.fold)), now + TICK)
+        moment = now - first * TICK
+        if what == "since":
+            return TimeRange(moment, now + TICK)
+        wall = moment.astimezone(self.zone)
+        into = timedelta(minutes=wall.minute, seconds=wall.second, microseconds=wall.microsecond)
+        after = moment - into % (last * TICK)
+        return TimeRange(after, after + last * TICK)
 
     def _instant(self, wall: datetime, *, last: bool = False) -> datetime:
         """Return when the clock shows this time; ``last``: the second time it does."""
@@ -169,7 +129,3 @@ def zone_of(timezone: tzinfo | str) -> tzinfo:
 
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:37]}...")

@@ -10,8 +10,6 @@ named, with both ends, in a given time zone, or an error that says how to write 
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
@@ -22,82 +20,67 @@ from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, z
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.request import ContextRequest, ContextStrategy, TimeRange
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, ToolDef
 
-REQUEST_CONTEXT = "request_context"
-FETCH_WHOLE = "fetch_whole"
-
-
-class Definition(NamedTuple):
-    """A tool's name, what it does, and its arguments as JSON Schema."""
-
-    name: str
-    description: str
-    properties: dict[str, dict[str, Any]]
-    required: tuple[str, ...]
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The arguments' JSON Schema."""
-        return {
-            "type": "object",
-            "properties": self.properties,
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
-
-
-REQUEST = Definition(
-    REQUEST_CONTEXT,
+REQUEST = ToolDef(
+    "request_context",
     "Bring back what is missing from this conversation: earlier messages that are no longer shown, "
     "memories of other conversations, documents. Call it when the user refers to something you "
     "cannot see, or when a fact, decision or result from before would help. You get the actual "
     "messages, word for word, with their times; what you see already is not repeated.",
     {
-        "query": {
-            "type": "string",
-            "description": "What is missing, in a sentence or a few words: what was it about?",
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "What is missing, in a sentence or a few words: what was it about?",
+            },
+            "scope": {
+                "type": "string",
+                "enum": ["temporal", "semantic", "knowledge"],
+                "description": "Where to look: temporal, what was said at a time (with "
+                "time_range); semantic, what was said about something; knowledge, documents. Leave "
+                "it out to look everywhere.",
+            },
+            "time_range": {
+                "type": "string",
+                "description": "When it was said: 2026-02-17, 2026-02-01..2026-02-17, yesterday, "
+                "last tuesday, past 3 days.",
+            },
         },
-        "scope": {
-            "type": "string",
-            "enum": ["temporal", "semantic", "knowledge"],
-            "description": "Where to look: temporal, what was said at a time (with time_range); "
-            "semantic, what was said about something; knowledge, documents. Leave it out to look "
-            "everywhere.",
-        },
-        "time_range": {
-            "type": "string",
-            "description": "When it was said: 2026-02-17, 2026-02-01..2026-02-17, yesterday, "
-            "last tuesday, past 3 days.",
-        },
+        "required": ["query"],
+        "additionalProperties": False,
     },
-    ("query",),
 )
 
-FETCH = Definition(
-    FETCH_WHOLE,
+FETCH = ToolDef(
+    "fetch_whole",
     "Read what is shown in part, word for word: all of it, some lines, or what matches a query. "
     'Pass the handle that stands with it: orig_... in "kept whole as", rest_... where more was '
     'found, whole="mem_..." at a passage, #12 in an outline. Of something long send a query or '
     "lines.",
     {
-        "handle": {"type": "string", "description": "The handle, as it stands there."},
-        "query": {
-            "type": "string",
-            "description": "What to look for in it: brings the best matches with their line "
-            "numbers and says how many lines there are.",
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "The handle, as it stands there."},
+            "query": {
+                "type": "string",
+                "description": "What to look for in it: brings the best matches with their line "
+                "numbers and says how many lines there are.",
+            },
+            "lines": {
+                "type": "string",
+                "description": "Which lines to read, counted from 1: 3400-3500.",
+            },
+            "offset": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Where to go on, in characters, if a part was given before.",
+            },
         },
-        "lines": {
-            "type": "string",
-            "description": "Which lines to read, counted from 1: 3400-3500.",
-        },
-        "offset": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "Where to go on, in characters, if a part was given before.",
-        },
+        "required": ["handle"],
+        "additionalProperties": False,
     },
-    ("handle",),
 )
 
 
@@ -170,12 +153,13 @@ class ContextQuery(NamedTuple):
         return replace(usual, query=self.query, strategy=strategy, time_range=span)
 
 
-def read_given(arguments: Mapping[str, Any], tool: Definition) -> dict[str, Any]:
+def read_given(arguments: Mapping[str, Any], tool: ToolDef) -> dict[str, Any]:
     """Return the arguments that are neither None nor ""; raises InvalidArgumentError for one that
     the tool has not."""
     given = {name: value for name, value in arguments.items() if value not in (None, "")}
-    if unknown := sorted(map(str, given.keys() - tool.properties.keys())):
-        names = ", ".join(tool.properties)
+    known = tool.schema["properties"]
+    if unknown := sorted(map(str, given.keys() - known.keys())):
+        names = ", ".join(known)
         raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
     return given
 
@@ -208,20 +192,6 @@ class Answered(NamedTuple):
         return self.call.result(self.content, is_error=self.is_error)
 
 
-MAX_CHARACTERS = 200
-"""Longer than any text that means a time."""
-
-_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-_SLASHED = r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{4}[/.]\d{1,2}[/.]\d{1,2}"
-_OUTSIDE = (r"after (.+?) (?:and )?(?<!day )before (.+)", r"after (.+)()", r"()before (.+)")
-_FROM_TO = (
-    r"between (.+?) and (.+)",
-    r"(?:from |since )?(.*?) ?(?:\.{2,3}|/| - |(?:^| )(?:to|until|till|through) ) ?(.*)",
-    r"(?:from|since) (.+)()",
-)
-
-
 def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRange:
     """Return the range from `after` (inclusive) to `before` (exclusive), in UTC.
 
@@ -235,17 +205,19 @@ def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRa
     """
     clock = WallClock.of(now, timezone)
     try:
-        return _range(clock, _normal(text))
+        if not isinstance(text, str):
+            raise UnreadableError(f"it is of type {type(text).__name__}, not text")
+        return _checked(clock.read(text), clock.zone)
     except UnreadableError as error:
         why = str(error)
     except (OverflowError, ValueError):  # of datetime's arithmetic
         why = "it lies outside the years 1 to 9999"
     given = repr(text if len(text) <= 60 else f"{text[:57]}...") if isinstance(text, str) else ""
-    today = clock.today
+    today = clock.now.date()
     week = f"{today - timedelta(min(7, today.toordinal() - 1))}..{today}"
     raise InvalidArgumentError(
         f"time_range {given}{' ' if given else ''}cannot be used: {why}. Today is "
-        f"{WEEKDAYS[today.weekday()].title()}, {today} ({clock.name}). Send for example "
+        f"{WEEKDAYS[today.weekday()].title()}, {today} ({clock.zone}). Send for example "
         f"'{today}', '{week}', 'last tuesday' or 'past 3 days', or leave time_range out"
     )
 
@@ -274,41 +246,6 @@ def describe(span: TimeRange, timezone: tzinfo | str) -> str:
     else:
         text = "all times"
     return f"{text} ({zone})"
-
-
-def _normal(text: str) -> str:
-    """Return one spelling: small letters, plain dashes and blanks, without filler words."""
-    if not isinstance(text, str):
-        raise UnreadableError(f"it is of type {type(text).__name__}, not text")
-    if len(text) > MAX_CHARACTERS:
-        raise UnreadableError(
-            f"it is {len(text):,} characters long, {MAX_CHARACTERS} at most can be a time"
-        )
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    plain = re.sub(r",(?!\d)|['\"`]|\b(?:the|on|of|in|within|during)\b", " ", plain)
-    plain = re.sub(r"(?<=[a-z])\.(?!\.)", " ", plain)
-    plain = re.sub(r"(?<![\w-])(\d+) ?([hdw])\b", lambda m: f"{m[1]} {_UNITS[m[2]]}", plain)
-    plain = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", plain)
-    return " ".join(plain.split())
-
-
-def _range(clock: WallClock, text: str) -> TimeRange:
-    """Read a range, or else one time."""
-    if not text:
-        raise UnreadableError("it is empty")
-    if re.search(_SLASHED, text):
-        raise UnreadableError(
-            "dates with slashes or dots are not read here; write the date as 2026-02-17"
-        )
-    for pattern in (*_OUTSIDE, *_FROM_TO):
-        if found := re.fullmatch(pattern, text):
-            first, last = (clock.read(end) if end else TimeRange() for end in found.groups())
-            if first == last == TimeRange():
-                raise UnreadableError("it names no time")
-            if pattern in _OUTSIDE:
-                return _checked(TimeRange(first.before, last.after), clock.zone)
-            return _checked(TimeRange(first.after, last.before), clock.zone)
-    return clock.read(text)
 
 
 def _checked(span: TimeRange, zone: tzinfo) -> TimeRange:

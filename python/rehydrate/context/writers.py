@@ -13,7 +13,7 @@ from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
-from rehydrate.context.context_store.proposals import Proposal, ProposalRequest, read_answer
+from rehydrate.context.context_store.proposals import ProposalRequest
 from rehydrate.context.context_store.transcripts import fenced, lines_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import user_message
@@ -245,16 +245,19 @@ class ProposalJob(Job):
         self._turn = turn
         self._by_index = dict(zip(turn.indices, turn.entries, strict=True))
         self._request = ProposalRequest(tuple(items), ())
-        self._answer: tuple[list[Proposal], int] = ([], 0)
-        self._applied: Operation | None = None
-        """The first of its operations, which is the store's `_position`."""
+        self._answer = ""
+        self._applied: list[Operation] = []
+        """The first of its operations, if it has any, which is the store's `_position`."""
         self._position = 0
 
     def run(self, complete: Complete) -> None:
         """Ask the model; it raises nothing."""
         try:
             self._request = self._request._replace(messages=self._turn.numbered_messages)
-            self._answer = read_answer(complete(self._request.prompt))
+            answer = complete(self._request.prompt)
+            if not isinstance(answer, str):
+                raise TypeError("an answer is a text")
+            self._answer = answer
         except BaseException as error:
             why = safe_error_text(error, "the store's model")
             self.failure = f"store: its model failed ({why}); rules alone keep it"
@@ -271,16 +274,16 @@ class ProposalJob(Job):
             and message.index not in entries.taken_back
             and entries.at(message.index) is self._by_index[message.index]
         ]
-        self._position = len(thread.store.operations)
-        proposals, unreadable = self._answer
-        applied = thread.store.apply(proposals, self._request._replace(messages=tuple(still)))
-        self._applied = applied.operations[0] if applied.operations else None
-        return applied.summary + (f"; {unreadable} unreadable" if unreadable else "")
+        self._position, _ = thread.store.mark()
+        request = self._request._replace(messages=tuple(still))
+        applied = thread.store.apply(self._answer, request)
+        self._applied = applied.operations[:1]
+        return applied.summary
 
     def stands_in(self, store: ContextStore) -> bool:
         """Return whether its operations were not taken back."""
-        at = store.operations[self._position : self._position + 1]
-        return self._applied is None or (len(at) == 1 and at[0] is self._applied)
+        at = store.operations_since(self._position)
+        return at[: len(self._applied)] == self._applied
 
 
 class StoreProposer:

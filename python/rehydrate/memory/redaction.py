@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -49,25 +49,8 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
         """Return the text without secrets. `known` are redactions that it has already."""
-        spans = _found(text, self._off)
-        if not spans and not known:
-            return Redacted(text, ())
-        labelled = [span for span in known if text[span.start : span.end] == _label(span.name)]
-        if not spans and not labelled:
-            return Redacted(text, ())
-        parts: list[str] = []
-        redactions: list[Redaction] = []
-        length = read = 0
-        for name, start, end in sorted([*spans, *labelled], key=lambda span: (span[1:], span[0])):
-            if start < read:  # an earlier label inside of a secret found now
-                continue
-            label = _label(name)
-            length += start - read
-            parts += (text[read:start], label)
-            redactions.append(Redaction(name, length, length + len(label)))
-            length += len(label)
-            read = end
-        return Redacted("".join([*parts, text[read:]]), tuple(redactions))
+        redacted, labels = _native.redacted_text(text, self._off, list(known))
+        return Redacted(redacted, tuple([Redaction(*label) for label in labels]))
 
     def item(self, item: MemoryItem) -> MemoryItem:
         """Return the item without secrets in its text, metadata and provenance."""
@@ -95,31 +78,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         >>> Redactor().inside({"env": [{"password": "hunter2!"}, 3]})
         {'env': [{'password': '[redacted:password]'}, 3]}
         """
-        if isinstance(value, str):
-            return self(value).text
-        if isinstance(value, Mapping):
-            # {"name": "DB_PASSWORD", "value": "..."}: the value's name is next to it.
-            called = value.get("name", value.get("key")) if "value" in value else None
-            return {
-                self(name).text: self._entry(
-                    called if name == "value" and isinstance(called, str) else name, value[name]
-                )
-                for name in value
-            }
-        if isinstance(value, (list, tuple)):
-            return [self.inside(entry) for entry in value]
-        return value
-
-    def _entry(self, name: str, value: Any) -> Any:
-        """Redact a value of a mapping: {"password": "..."} is an assignment too."""
-        if not isinstance(value, str):
-            return self.inside(value)
-        quote = next((mark for mark in "\"'`" if mark not in value), "")
-        assigned = f"{name}={quote}"
-        found = self(f"{assigned}{value}{quote}").text
-        if found.startswith(assigned):
-            return found[len(assigned) : len(found) - len(quote)]
-        return self(value).text
+        return _native.redact_inside(value, self._off)
 
 
 def secrets_in(text: str) -> list[Redaction]:
@@ -129,11 +88,7 @@ def secrets_in(text: str) -> list[Redaction]:
     >>> secrets_in("password=hunter22")
     [Redaction(name='password', start=9, end=17)]
     """
-    return _found(text, ())
-
-
-def _found(text: str, off: Sequence[int]) -> list[Redaction]:
-    return [Redaction(_NAMES[kind], *span) for *span, kind in _native.secrets(text, off)]
+    return [Redaction(_NAMES[kind], *span) for *span, kind in _native.secrets(text, ())]
 
 
 def redactor_of(redact: bool | Redactor) -> Redactor | None:
@@ -146,7 +101,3 @@ def redactor_of(redact: bool | Redactor) -> Redactor | None:
             f"redact is {redact!r}; pass True, False, or Redactor(off=[...]) for some kinds only"
         )
     return Redactor() if redact else None
-
-
-def _label(name: str) -> str:
-    return f"[redacted:{name}]"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate import formats
 from rehydrate._text import plural
 from rehydrate.context.context_store.operations import ASSISTANT_TRUST, Heading, Item, Status
-from rehydrate.context.context_store.store import text_at
 from rehydrate.messages import Message, PieceKind
 from rehydrate.page.html import Gap, colours, fair_share, render, with_gap
 from rehydrate.prompt.counting import COUNTER, text_tokens
@@ -108,10 +107,11 @@ class ShownItems:
 
     def _text(self, item: Item) -> str:
         """Return the text that has the span of an item; "" where it has another text there."""
-        message = self._messages.get(item.span.entry)
-        if message is None or text_at(item.span, message) is None:
+        message, span = self._messages.get(item.span.entry), item.span
+        if message is None or span.piece >= len(message.pieces):
             return ""
-        return message.pieces[item.span.piece].text
+        text = message.pieces[span.piece].text
+        return text if text[span.start : span.end] == item.text else ""
 
     def quote(self, item: Item) -> Quote | None:
         """Return the message around an item; None where it has another text there."""

@@ -3,16 +3,21 @@
 //! Rules read each turn ([`ContextStore::read`]), a model may propose more ([`ContextStore::propose`]), and what holds is
 //! written as markdown within a budget ([`ContextStore::render`]).
 mod commands;
+mod invented;
 mod items;
 mod markdown;
+mod missing;
 mod proposals;
+mod quoting;
 mod raw;
 mod reading;
 
 pub use crate::notes::Heading;
 pub use commands::{Command, commands_of};
+pub use invented::invented;
 pub use items::{Item, Items, Operation, OperationKind, Span, Status};
 pub use markdown::{Markdown, within};
 pub use proposals::{Proposal, Refusal};
-pub use raw::{Raw, digest, key_of};
+pub use quoting::{quoted, shortened};
+pub use raw::{Raw, byte_of, digest, key_of, stripped};
 pub use reading::{About, ContextStore, Said, SaidPiece};

@@ -11,7 +11,7 @@ mod subjects;
 mod summary;
 
 pub use chunks::{Chunk, chunks};
-pub use commands::{Subject, Use, command_subjects};
+pub use commands::{Subject, Use, command_subjects, patch_subjects};
 pub use cues::{decisions, is_correction, is_refusal};
 pub use outcomes::{exit_code, first_error};
 pub use pasted::pasted;

@@ -13,6 +13,7 @@ mod table;
 use once_cell::race::OnceBox;
 use rustc_hash::FxHashSet;
 
+use crate::caps::code_points;
 use crate::interrupt::Pace;
 use literals::LiteralMatcher;
 use table::{ENCODED, KINDS};
@@ -58,6 +59,48 @@ pub fn secrets(text: &str, off: &[usize]) -> Vec<Secret> {
         (bytes, *place) = (*place, characters);
     }
     merged
+}
+
+/// A label in a text, in the place of a secret: from which character on and up to which, and the name of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Label {
+    pub start: usize,
+    pub end: usize,
+    pub name: String,
+}
+
+impl Label {
+    fn text(&self) -> String {
+        format!("[redacted:{}]", self.name)
+    }
+
+    /// Whether the text has it there.
+    #[must_use]
+    pub fn is_in(&self, text: &[u32]) -> bool {
+        text.get(self.start..self.end).is_some_and(|part| *part == *code_points(&self.text()))
+    }
+}
+
+/// The text with labels in the place of these secrets, and all its labels; `known` are those that it has.
+#[must_use]
+pub fn labelled(text: &[u32], secrets: Vec<Secret>, known: Vec<Label>) -> (Vec<u32>, Vec<Label>) {
+    let named = |Secret { start, end, kind }| Label { start, end, name: KINDS[kind].name.into() };
+    let mut spans: Vec<Label> = secrets.into_iter().map(named).chain(known).collect();
+    spans.sort_unstable();
+    let (mut out, mut labels, mut read) = (Vec::with_capacity(text.len()), Vec::new(), 0);
+    for Label { start, end, name } in spans {
+        if start < read {
+            continue; // an earlier label inside of a secret found now
+        }
+        out.extend_from_slice(&text[read..start]);
+        let mut label = Label { start: out.len(), end: 0, name };
+        out.extend(code_points(&label.text()));
+        label.end = out.len();
+        labels.push(label);
+        read = end;
+    }
+    out.extend_from_slice(&text[read..]);
+    (out, labels)
 }
 
 /// The secrets that are written as they are, by kind, in bytes.
@@ -106,6 +149,22 @@ mod tests {
     fn named(text: &str, off: &[&str]) -> Vec<(usize, usize, &'static str)> {
         let off: Vec<usize> = off.iter().filter_map(|off| kinds().position(|name| name == *off)).collect();
         secrets(text, &off).iter().map(|it| (it.start, it.end, KINDS[it.kind].name)).collect()
+    }
+
+    #[test]
+    fn labels_take_the_place_of_secrets_and_of_labels_inside_of_them() {
+        let text = code_points("記 pwd=hunter22 [redacted:jwt] é");
+        let label = |start, end, name: &str| Label { start, end, name: name.into() };
+        let known = label(15, 29, "jwt");
+        assert!(known.is_in(&text) && !label(15, 28, "jwt").is_in(&text) && !label(30, 90, "jwt").is_in(&text));
+        let secret = |start, end| Secret { start, end, kind: 0 };
+        let name = KINDS[0].name;
+        let (out, labels) = labelled(&text, vec![secret(6, 14)], vec![known.clone()]);
+        let expected = format!("記 pwd=[redacted:{name}] [redacted:jwt] é");
+        assert_eq!(out, code_points(&expected));
+        let end = 6 + 11 + name.len();
+        assert_eq!(labels, [label(6, end, name), label(end + 1, end + 15, "jwt")]);
+        assert_eq!(labelled(&text, vec![secret(6, 29)], vec![known]).1, [label(6, end, name)]);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 //!
 //! Bodies are JSON. They are cut and put together letter for letter; whoever reads the whole reads their grammar.
 mod folding;
+mod redacting;
 mod spans;
 
+pub use self::redacting::{Redacted, redacted};
 use self::spans::{Member, Spans};
 
 /// The version of the records. This one and older ones are read.
@@ -132,6 +134,12 @@ impl<'a> Record<'a> {
     /// The value of a field that its kind has.
     fn field(&self, name: &str) -> &'a str {
         self.value(name).unwrap_or_default()
+    }
+
+    /// The body with another value of a field.
+    fn with(&self, name: &str, value: &str) -> String {
+        let start = self.field(name).as_ptr().addr() - self.body.as_ptr().addr();
+        [&self.body[..start], value, &self.body[start + self.field(name).len()..]].concat()
     }
 
     fn count(&self, name: &str) -> u64 {

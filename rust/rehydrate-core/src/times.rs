@@ -1,5 +1,7 @@
-//! One time, as people and models write it: what it means on the clock of a zone, which is not known here.
+//! Times, as people and models write them: what they mean on the clock of a zone, which is not known here.
 mod calendar;
+mod ranges;
 mod words;
 
-pub use words::{Meaning, Unit, Unreadable, read_time};
+pub use ranges::{End, Range, RangeKind, read_range};
+pub use words::{Meaning, Unreadable};

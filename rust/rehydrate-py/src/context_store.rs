@@ -1,18 +1,20 @@
 //! The context store of a thread, for Python: messages and operations in, operations, items and markdown out.
+mod answers;
+mod subjects;
 mod values;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use rehydrate_core::context_store::{
-    self as core, About, Items, OperationKind, Proposal, Said, SaidPiece, commands_of,
-};
+use rehydrate_core::context_store::{self as core, About, Operation, Said, SaidPiece, Span, byte_of, commands_of};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use self::values::{Make, operation, raw, span, whole};
+use self::answers::proposals_in;
+use self::subjects::Tools;
+use self::values::{Make, operation, span};
 use crate::convert::{bytes_of, string_of};
 use crate::errors::detached;
 use crate::outline::NameIndex;
@@ -33,6 +35,11 @@ impl ContextStore {
     fn core(&self) -> MutexGuard<'_, core::ContextStore> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The operations from this number on.
+    fn log(&self, py: Python<'_>, start: usize) -> PyResult<Vec<Operation>> {
+        detached(py, || Ok(self.core().items().log().get(start..).unwrap_or_default().to_vec()))
+    }
 }
 
 #[pymethods]
@@ -42,41 +49,62 @@ impl ContextStore {
         Self(Mutex::default())
     }
 
+    /// How many operations there are.
+    #[getter]
+    fn count(&self, py: Python<'_>) -> PyResult<usize> {
+        detached(py, || Ok(self.core().items().log().len()))
+    }
+
     /// The operations from this number on.
     fn operations<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let log = detached(py, || Ok(self.core().items().log().get(start..).unwrap_or_default().to_vec()))?;
+        let log = self.log(py, start)?;
         let make = Make::new(py)?;
         log.iter().map(|operation| make.operation(operation)).collect()
     }
 
-    /// Begin with these operations; those of the entries `left_out` change nothing. Calls that wait for their results stay.
-    fn begin_again(
-        &self,
-        py: Python<'_>,
-        operations: Vec<Bound<'_, PyTuple>>,
-        left_out: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let operations = operations.iter().map(operation).collect::<PyResult<Vec<_>>>()?;
-        let left_out = left_out.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<i64>>>()?;
+    /// The same as they are written.
+    fn written<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        self.log(py, start)?.iter().map(|operation| values::written(py, operation)).collect()
+    }
+
+    /// Forget all but the first operations, so many.
+    fn back_to(&self, py: Python<'_>, operations: usize) -> PyResult<()> {
         detached(py, || {
-            let items = Items::new(operations, &left_out);
-            self.core().begin_again(items);
+            self.core().back_to(operations);
             Ok(())
         })
     }
 
-    /// Apply operations that were written before.
-    fn replay(&self, py: Python<'_>, operations: Vec<Bound<'_, PyTuple>>) -> PyResult<()> {
-        let operations = operations.iter().map(operation).collect::<PyResult<Vec<_>>>()?;
+    /// Let nothing hold that these entries gave rise to.
+    fn leave_out(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let entries = numbers(entries)?;
+        detached(py, || {
+            self.core().leave_out(entries);
+            Ok(())
+        })
+    }
+
+    /// The store as it was before an entry was read.
+    fn before(&self, py: Python<'_>, entry: i64) -> PyResult<Self> {
+        detached(py, || Ok(Self(Mutex::new(self.core().before(entry)))))
+    }
+
+    /// Apply operations that were written before; their items' texts are in these messages.
+    fn replay(&self, py: Python<'_>, written: &Bound<'_, PyAny>, messages: &Bound<'_, PyAny>) -> PyResult<()> {
+        let messages = Message::all(messages, None)?;
+        let by_entry: FxHashMap<i64, &Message> = messages.iter().map(|message| (message.entry, message)).collect();
+        let text_of = |span: &Span| by_entry.get(&span.entry).and_then(|message| message.text_at(span));
+        let read = |one: PyResult<Bound<'_, PyAny>>| operation(&one?, |span| text_of(span).unwrap_or_default().into());
+        let operations = written.try_iter()?.map(read).collect::<PyResult<Vec<_>>>()?;
         detached(py, || {
             self.core().replay(operations);
             Ok(())
         })
     }
 
-    /// Read new messages, in order; `subjects` says what a call's input is about.
-    fn read(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, subjects: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut messages = Message::all(messages, Some(subjects))?;
+    /// Read new messages, in order; `tools` are those that are known.
+    fn read(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, tools: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut messages = Message::all(messages, Some(tools))?;
         detached(py, || {
             self.core().read(messages.iter_mut().map(Message::said).collect());
             Ok(())
@@ -84,35 +112,45 @@ impl ContextStore {
     }
 
     /// Note the calls in messages that were read before.
-    fn note_calls(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, subjects: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut messages = Message::all(messages, Some(subjects))?;
+    fn note_calls(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, tools: &Bound<'_, PyDict>) -> PyResult<()> {
+        let mut messages = Message::all(messages, Some(tools))?;
         detached(py, || {
             self.core().note_calls(messages.iter_mut().map(Message::said).collect());
             Ok(())
         })
     }
 
-    /// Apply what holds of at most so many proposals; the names of why the others are refused.
+    /// Apply what holds of at most so many of the proposals in an answer; why the others are refused, and how many lines are
+    /// no proposals.
     ///
     /// `shown` are the spans, by id, of the items that the model was asked about; `messages` are the new ones.
     fn propose(
         &self,
         py: Python<'_>,
-        proposals: &Bound<'_, PyAny>,
+        answer: &Bound<'_, PyString>,
         shown: &Bound<'_, PyDict>,
         messages: &Bound<'_, PyAny>,
         most: usize,
-    ) -> PyResult<Vec<&'static str>> {
-        let proposals =
-            proposals.try_iter()?.map(|one| proposal(one?.cast::<PyTuple>()?)).collect::<PyResult<Vec<_>>>()?;
+    ) -> PyResult<(Vec<String>, usize)> {
+        let (proposals, unreadable) = proposals_in(answer)?;
         let shown = shown.iter().map(|(id, place)| Ok((id.extract()?, span(&place)?)));
         let shown = shown.collect::<PyResult<FxHashMap<_, _>>>()?;
         let mut messages = Message::all(messages, None)?;
-        detached(py, || {
+        let refused = detached(py, || {
             let messages = messages.iter_mut().map(Message::said).collect();
-            let refused = self.core().propose(&proposals, shown, messages, most);
-            Ok(refused.into_iter().map(core::Refusal::name).collect())
-        })
+            Ok(self.core().propose(&proposals, shown, messages, most))
+        })?;
+        Ok((refused.into_iter().map(|why| why.words(most)).collect(), unreadable))
+    }
+
+    /// Lines of what must not be lost and is not in a text, as many as fit into so many tokens; the others become one line of
+    /// handles.
+    fn missing<'py>(&self, text: &Bound<'py, PyString>, room: i64) -> PyResult<Vec<Bound<'py, PyString>>> {
+        let py = text.py();
+        let (text, counter) = (bytes_of(text)?, counter(py)?);
+        let text: &[u8] = &text;
+        let lines = detached(py, || Ok(self.core().missing(text, room, counter)))?;
+        lines.iter().map(|line| string_of(py, line)).collect()
     }
 
     /// All items, or those of a heading that hold.
@@ -141,11 +179,11 @@ impl ContextStore {
         room: i64,
         messages: &Bound<'py, PyAny>,
         visible: &Bound<'py, PyAny>,
-        subjects: &Bound<'py, PyAny>,
+        tools: &Bound<'py, PyDict>,
         names: Option<PyRefMut<'py, NameIndex>>,
     ) -> PyResult<Bound<'py, PyString>> {
-        let mut messages = Message::all(messages, Some(subjects))?;
-        let visible = visible.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<i64>>>()?;
+        let mut messages = Message::all(messages, Some(tools))?;
+        let visible = numbers(visible)?;
         let counter = counter(py)?;
         let markdown = detached(py, || {
             let messages: Vec<Said<'_>> = messages.iter_mut().map(Message::said).collect();
@@ -160,43 +198,49 @@ impl ContextStore {
     }
 }
 
-/// Of lines, each with its entry, those that fit into so many tokens; the others become one line of handles.
+/// The names, paths and numbers in a summary that its source does not have, each once.
 #[pyfunction]
-pub fn lines_within<'py>(
-    py: Python<'py>,
-    room: i64,
-    lines: Vec<(i64, Bound<'py, PyString>)>,
+pub fn invented<'py>(
+    summary: &Bound<'py, PyString>,
+    source: &Bound<'py, PyString>,
 ) -> PyResult<Vec<Bound<'py, PyString>>> {
-    let lines = lines.iter().map(|(entry, line)| Ok((*entry, bytes_of(line)?.into()))).collect::<PyResult<Vec<_>>>()?;
-    let counter = counter(py)?;
-    let shown = detached(py, || Ok(core::within(room, &lines, counter)))?;
-    shown.iter().map(|line| string_of(py, line)).collect()
+    let py = summary.py();
+    let (summary, source) = (bytes_of(summary)?, bytes_of(source)?);
+    let (summary, source): (&[u8], &[u8]) = (&summary, &source);
+    detached(py, || Ok(core::invented(summary, source)))?.iter().map(|name| string_of(py, name)).collect()
 }
 
-/// 64 bits of a text, hexadecimal.
+/// The texts of messages as a model reads them: each with who said it, and `numbered` with the number of its entry before.
 #[pyfunction]
-pub fn digest(text: &Bound<'_, PyString>) -> PyResult<String> {
-    Ok(core::digest(&bytes_of(text)?))
-}
-
-/// What two sayings of one thing share.
-#[pyfunction]
-pub fn key_of<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    string_of(text.py(), &core::key_of(&bytes_of(text)?))
+pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
+    let mut lines = Vec::new();
+    for message in messages.try_iter()? {
+        let message = message?;
+        let number = if numbered { format!("#{} ", message.get_item(0)?) } else { String::new() };
+        for piece in message.get_item(2)?.try_iter()? {
+            let (text, kind): (Bound<'py, PyString>, Bound<'py, PyAny>) = piece?.extract()?;
+            let text = bytes_of(&text)?;
+            let (who, said) = match kind_of(kind.extract()?)? {
+                PieceKind::Text => (message.get_item(1)?.cast_into::<PyString>()?, core::quoted(&text)),
+                PieceKind::ToolInput => (PyString::new(messages.py(), "call"), core::quoted(&core::shortened(&text))),
+                PieceKind::ToolResult => {
+                    (PyString::new(messages.py(), "result"), core::quoted(&core::shortened(&text)))
+                }
+                PieceKind::Thinking => continue,
+            };
+            let line = [number.as_bytes(), &bytes_of(&who)?, b": ", &said].concat();
+            lines.push(string_of(messages.py(), &line)?);
+        }
+    }
+    Ok(lines)
 }
 
 fn counter(py: Python<'_>) -> PyResult<Counter> {
     detached(py, || named(COUNTER))
 }
 
-fn proposal(proposal: &Bound<'_, PyTuple>) -> PyResult<Proposal> {
-    Ok(Proposal {
-        kind: values::named(&OperationKind::ALL, OperationKind::name, &proposal.get_item(0)?)?,
-        item: whole(&proposal.get_item(1)?)?,
-        entry: whole(&proposal.get_item(2)?)?,
-        heading: raw(&proposal.get_item(3)?)?,
-        quote: raw(&proposal.get_item(4)?)?,
-    })
+fn numbers(entries: &Bound<'_, PyAny>) -> PyResult<FxHashSet<i64>> {
+    entries.try_iter()?.map(|entry| entry?.extract()).collect()
 }
 
 /// A `Message`, as it is read.
@@ -210,20 +254,23 @@ struct Message {
 }
 
 impl Message {
-    fn all(messages: &Bound<'_, PyAny>, subjects: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Self>> {
-        messages.try_iter()?.map(|message| Self::of(message?.cast::<PyTuple>()?, subjects)).collect()
+    /// With `tools`, what their calls are about is read too.
+    fn all<'py>(messages: &Bound<'py, PyAny>, tools: Option<&Bound<'py, PyDict>>) -> PyResult<Vec<Self>> {
+        let tools = tools.map(Tools::new);
+        messages.try_iter()?.map(|message| Self::of(message?.cast::<PyTuple>()?, tools.as_ref())).collect()
     }
 
-    fn of(message: &Bound<'_, PyTuple>, subjects: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+    fn of<'py>(message: &Bound<'py, PyTuple>, tools: Option<&Tools<'py>>) -> PyResult<Self> {
         let mut pieces = Vec::new();
         for piece in message.get_item(2)?.cast::<PyTuple>()? {
             let piece = piece.cast::<PyTuple>()?;
-            let (text, kind) = (piece.get_item(0)?, kind_of(piece.get_item(1)?.extract()?)?);
-            let about = match subjects.filter(|_| kind == PieceKind::ToolInput) {
-                Some(subjects) => subjects.call1((&text,))?.try_iter()?.map(|one| about(&one?)).collect(),
-                None => Ok(Vec::new()),
+            let text = piece.get_item(0)?.cast_into::<PyString>()?;
+            let kind = kind_of(piece.get_item(1)?.extract()?)?;
+            let about = match tools.filter(|_| kind == PieceKind::ToolInput) {
+                Some(tools) => tools.subjects(&text)?,
+                None => Vec::new(),
             };
-            pieces.push((Id::of(text.cast_into::<PyString>()?)?, kind, about?));
+            pieces.push((Id::of(text)?, kind, about));
         }
         let ids = |field| -> PyResult<Vec<Id>> {
             let ids = message.get_item(field)?;
@@ -238,6 +285,16 @@ impl Message {
             answers: ids(5)?,
             is_user_turn: message.get_item(6)?.is_truthy()?,
         })
+    }
+
+    /// The text of a span; None where the message has another text there.
+    fn text_at(&self, span: &Span) -> Option<&[u8]> {
+        let (text, ..) = self.pieces.get(usize::try_from(span.piece).ok()?)?;
+        let text = text.as_bytes();
+        let [start, end] =
+            [span.start, span.end].map(|place| byte_of(text, usize::try_from(place).unwrap_or_default()));
+        let text = text.get(start..end)?;
+        (core::digest(text) == span.digest).then_some(text)
     }
 
     /// It for the core, which takes what its calls are about.
@@ -257,9 +314,4 @@ impl Message {
             is_user_turn: *is_user_turn,
         }
     }
-}
-
-fn about(subject: &Bound<'_, PyAny>) -> PyResult<About> {
-    let subject = subject.cast::<PyTuple>()?;
-    Ok(About { used: raw(&subject.get_item(0)?)?, text: raw(&subject.get_item(1)?)? })
 }

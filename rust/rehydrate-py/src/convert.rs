@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyMapping, PyString, PyTuple};
 use rehydrate_core::error::Error;
 use rustc_hash::FxHashSet;
 
@@ -85,6 +85,28 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Places {
         let chars = points.0.into_iter().map(|point| char::from_u32(point).unwrap_or('\u{FFFF}'));
         Ok(Self(Text::Replaced(chars.collect())))
     }
+}
+
+/// Whether values have at most so many characters and parts, whatever holds them.
+#[pyfunction]
+pub fn is_short(values: Vec<Bound<'_, PyAny>>, max_characters: usize, max_parts: usize) -> PyResult<bool> {
+    let (mut characters, mut parts, mut left) = (0, 0, values);
+    while let Some(value) = left.pop() {
+        parts += 1;
+        if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
+            characters += value.len()?;
+        } else if let Ok(mapping) = value.cast::<PyMapping>() {
+            left.extend(mapping.values()?);
+        } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+            left.extend(value.try_iter()?.collect::<PyResult<Vec<_>>>()?);
+        } else if let Ok(fields) = value.getattr("__dict__") {
+            left.extend(fields.cast::<PyMapping>()?.values()?); // an object of an SDK's
+        }
+        if characters > max_characters || parts > max_parts {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A matrix of 32-bit floats from anything with the buffer protocol (a C-contiguous numpy array).

@@ -43,7 +43,9 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::context_store::{ContextStore, digest, key_of, lines_within};
+    use super::context_store::{ContextStore, invented, transcript_lines};
+    #[pymodule_export]
+    use super::convert::is_short;
     #[pymodule_export]
     use super::decision::Decision;
     #[pymodule_export]
@@ -61,7 +63,7 @@ mod _native {
     #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
-    use super::notes::{chunks, command_subjects, is_refusal};
+    use super::notes::{chunks, is_refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -86,20 +88,21 @@ mod _native {
         result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
-    use super::redact::{secret_kinds, secrets};
+    use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
     #[pymodule_export]
     use super::store::LocalStore;
     #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
-    use super::thread_log::{counting_records, folded_records};
+    use super::thread_log::{counting_records, folded_records, redacted_records};
     #[pymodule_export]
-    use super::times::read_time;
+    use super::times::read_times;
     #[pymodule_export]
     use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
     #[pymodule_export]
     use super::writing::{
-        call_result, langchain_to_openai, marked, own_entry, read_call, read_tool, render_entries, user_part,
+        call_result, langchain_to_openai, marked, own_entry, read_call, read_tool, render_entries, repaired_entries,
+        user_part,
     };
 
     use super::*;

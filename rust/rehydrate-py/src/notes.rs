@@ -2,9 +2,9 @@
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use rehydrate_core::notes::{self, Chunk, Subject};
+use rehydrate_core::notes::{self, Chunk};
 
-use crate::caps::{CodePoints, string};
+use crate::caps::CodePoints;
 use crate::convert::Places;
 use crate::errors::detached;
 
@@ -23,13 +23,6 @@ fn places(ranges: Vec<Range<usize>>) -> Vec<Place> {
 #[pyfunction]
 pub fn is_refusal(py: Python<'_>, text: Places) -> PyResult<bool> {
     detached(py, || Ok(notes::is_refusal(text.as_str())))
-}
-
-/// What a shell command is about: what is done, and with what.
-#[pyfunction]
-pub fn command_subjects(py: Python<'_>, command: CodePoints) -> PyResult<Vec<(&'static str, Bound<'_, PyAny>)>> {
-    let found = detached(py, || Ok(notes::command_subjects(&command.0)))?;
-    found.into_iter().map(|Subject { used, text }| Ok((used.name(), string(py, &text)?))).collect()
 }
 
 /// The chunks of a text: the headings above each, and where it is.

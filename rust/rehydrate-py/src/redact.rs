@@ -1,12 +1,25 @@
 //! Secrets in texts, for Python.
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
-use rehydrate_core::redact::{self, Secret};
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+use rehydrate_core::caps::encoded;
+use rehydrate_core::redact::{self, Label, Secret};
 
-use crate::convert::Places;
+use crate::caps::CodePoints;
+use crate::convert::{Places, bytes_of, string_of};
 use crate::errors::detached;
 
 /// Texts up to this length are looked through without giving the interpreter up: that would take as long.
 const SHORT_BYTES: usize = 4 << 10;
+
+/// Values are looked through to this depth.
+const MAX_DEPTH: usize = 500;
+
+/// A label: name, start and end.
+type Given = (String, i64, i64);
+
+/// A text, and the labels in it.
+type Redacted<'py> = (Bound<'py, PyString>, Vec<(String, usize, usize)>);
 
 /// The names of all kinds of secrets.
 #[pyfunction]
@@ -18,6 +31,91 @@ pub fn secret_kinds() -> Vec<&'static str> {
 #[pyfunction]
 pub fn secrets(py: Python<'_>, text: Places, off: Vec<usize>) -> PyResult<Vec<(usize, usize, usize)>> {
     Ok(found(py, text.as_str(), &off)?.iter().map(|it| (it.start, it.end, it.kind)).collect())
+}
+
+/// A text without secrets but those of the kinds that are `off`, and the labels in their place: name, start and end.
+/// `known` are labels that it has already.
+#[pyfunction]
+pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Vec<Given>) -> PyResult<Redacted<'py>> {
+    let py = text.py();
+    let secrets = found(py, text.extract::<Places>()?.as_str(), &off)?;
+    if secrets.is_empty() && known.is_empty() {
+        return Ok((text, Vec::new()));
+    }
+    let points = text.extract::<CodePoints>()?.0;
+    let place = |place: i64| usize::try_from(place).unwrap_or(usize::MAX).min(points.len());
+    let known = known.into_iter().map(|(name, start, end)| Label { start: place(start), end: place(end), name });
+    let known: Vec<Label> = known.filter(|label| label.is_in(&points)).collect();
+    if secrets.is_empty() && known.is_empty() {
+        return Ok((text, Vec::new()));
+    }
+    let (points, labels) = redact::labelled(&points, secrets, known);
+    Ok((string_of(py, &encoded(&points))?, labels.into_iter().map(|it| (it.name, it.start, it.end)).collect()))
+}
+
+/// A JSON value without secrets in its strings and keys.
+#[pyfunction]
+pub fn redact_inside<'py>(value: &Bound<'py, PyAny>, off: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
+    inside(value, &off, MAX_DEPTH)
+}
+
+fn inside<'py>(value: &Bound<'py, PyAny>, off: &[usize], depth: usize) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    if depth == 0 {
+        return Err(PyRecursionError::new_err("it is nested too deep"));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(without(text, off)?.into_any());
+    }
+    if let Ok(mapping) = value.cast::<PyMapping>() {
+        // {"name": "DB_PASSWORD", "value": "..."}: the value's name is next to it.
+        let named = |key: &str| if mapping.contains(key)? { mapping.get_item(key).map(Some) } else { Ok(None) };
+        let has_name = mapping.contains("value")?;
+        let called = if has_name { named("name")?.map_or_else(|| named("key"), |name| Ok(Some(name)))? } else { None };
+        let called = called.and_then(|called| called.cast_into::<PyString>().ok());
+        let redacted = PyDict::new(py);
+        for key in mapping.keys()? {
+            let one = mapping.get_item(&key)?;
+            let key = key.cast_into::<PyString>()?;
+            let name = called.as_ref().filter(|_| key == "value").unwrap_or(&key);
+            let one = match one.cast::<PyString>() {
+                Ok(text) => assigned(name, text, off)?.into_any(),
+                Err(_) => inside(&one, off, depth - 1)?,
+            };
+            redacted.set_item(without(&key, off)?, one)?;
+        }
+        return Ok(redacted.into_any());
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        let items = value.try_iter()?.map(|item| inside(&item?, off, depth - 1));
+        return Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any());
+    }
+    Ok(value.clone())
+}
+
+/// The value of a name without its secrets: {"password": "..."} is an assignment too.
+fn assigned<'py>(
+    name: &Bound<'py, PyString>,
+    value: &Bound<'py, PyString>,
+    off: &[usize],
+) -> PyResult<Bound<'py, PyString>> {
+    let (named, text) = (bytes_of(name)?, bytes_of(value)?);
+    let quote = [b'"', b'\'', b'`'].into_iter().find(|mark| !text.contains(mark));
+    let quote = quote.as_slice();
+    let before = [&named, b"=".as_slice(), quote].concat();
+    let whole = string_of(value.py(), &[&before, &*text, quote].concat())?;
+    let redacted = without(&whole, off)?;
+    let redacted = bytes_of(&redacted)?;
+    match redacted.strip_prefix(&*before) {
+        Some(value_and_quote) => {
+            string_of(value.py(), &value_and_quote[..value_and_quote.len().saturating_sub(quote.len())])
+        }
+        None => without(value, off),
+    }
+}
+
+fn without<'py>(text: &Bound<'py, PyString>, off: &[usize]) -> PyResult<Bound<'py, PyString>> {
+    Ok(redacted_text(text.clone(), off.to_vec(), Vec::new())?.0)
 }
 
 /// The secrets of a text, without the kinds that are `off`.

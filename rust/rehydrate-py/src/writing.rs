@@ -13,6 +13,7 @@ mod histories;
 mod marks;
 mod neutral;
 mod normal;
+mod repaired;
 mod requests;
 mod responses;
 mod system_apart;
@@ -34,6 +35,7 @@ pub use from_langchain::langchain_to_openai;
 pub use marks::marked;
 pub use neutral::Sent;
 use neutral::{Media, Message, Part, Sources, dict, joined};
+pub use repaired::repaired_entries;
 pub use requests::{request_of, system_part, user_part};
 pub use tools::{call_result, read_call, read_tool};
 

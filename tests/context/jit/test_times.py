@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate.context import parse_time_range
 from rehydrate.context.time_words import WallClock
-from rehydrate.context.tool_calls import MAX_CHARACTERS, describe
+from rehydrate.context.tool_calls import describe
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import TimeRange
 
@@ -248,7 +248,7 @@ def test_a_day_may_begin_after_midnight_where_the_clock_skips_it() -> None:
         ("billing", "'billing' is no time that is known here"),
         ("2026-02-17; drop table", "is no time that is known here"),
         ("\ud800", "is no time that is known here"),
-        ("a" * 1_000_000, f"1,000,000 characters long, {MAX_CHARACTERS} at most"),
+        ("a" * 1_000_000, f"1,000,000 characters long, {200} at most"),
     ],
 )
 def test_bad_input_is_refused_in_words_that_a_model_can_act_on(text: str, why: str) -> None:
@@ -436,7 +436,7 @@ def test_any_text_is_a_range_or_an_invalid_argument(text: str, zone: str) -> Non
 @given(st.datetimes(datetime(1975, 1, 1), datetime(2035, 1, 1)), st.sampled_from(ZONES))
 def test_the_clock_reads_between_what_it_was_asked_for(wall: datetime, zone: str) -> None:
     clock = WallClock.of(NOW, zone)
-    span = clock.days(wall.date(), 2)
+    span = clock.read(f"{wall:%Y-%m-%d}..{wall + timedelta(1):%Y-%m-%d}")
     assert span.after is not None
     assert span.after.astimezone(clock.zone).date() in (wall.date(), wall.date() + timedelta(1))
 

@@ -6,7 +6,6 @@ computes, and the markdown is written anew from the items, so nothing decays by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -28,12 +27,6 @@ class Heading(StrEnum):
     """What the user labelled, errors and what mended them; errors drift."""
     PREFERENCES = "User Preferences"
     """What the user laid down: it holds until it is contradicted."""
-
-
-PERMANENT = frozenset({Heading.DECISIONS, Heading.FILES, Heading.PREFERENCES})
-"""What is under these never goes: where room is short, the oldest become one line."""
-MAX_KEY = 200
-"""Characters."""
 
 
 class Status(StrEnum):
@@ -121,20 +114,11 @@ class Item:
         return " ".join(self.text.split())
 
 
-class OperationKind(StrEnum):
-    """What an operation does."""
-
-    ADD = "add"
-    SUPERSEDE = "supersede"
-    RESOLVE = "resolve"
-    PROMOTE = "promote"
-    FADE = "fade"
-
-
 class Operation(NamedTuple):
     """One step of the store's log."""
 
-    kind: OperationKind
+    kind: str
+    """add, supersede, resolve, promote, fade."""
     item: int
     """The id of the item."""
     entry: int
@@ -145,49 +129,3 @@ class Operation(NamedTuple):
     """Of a SUPERSEDE: the item that holds instead."""
     use: str = ""
     """Of a PROMOTE: what was done with the item."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; an item's text is not in it, its span is."""
-        fields: dict[str, Any] = {"op": str(self.kind), "item": self.item, "entry": self.entry}
-        if self.other is not None:
-            fields["other"] = self.other
-        if self.use:
-            fields["use"] = self.use
-        if self.added is not None:
-            item = self.added
-            fields |= {
-                "heading": str(item.heading),
-                "kind": item.kind,
-                "key": item.key,
-                "span": list(item.span),
-                "trust": item.trust,
-                "strength": item.strength,
-                "uses": [list(use) for use in item.uses],
-            }
-        return fields
-
-
-def operation_of(fields: Mapping[str, Any], text_of: Callable[[Span], str]) -> Operation:
-    """Read what `Operation.to_dict` returned; ``text_of(span)`` gives an item's text."""
-    added = None
-    if "span" in fields:
-        span = Span(*fields["span"])
-        added = Item(
-            fields["item"],
-            Heading(fields["heading"]),
-            fields["kind"],
-            fields["key"],
-            text_of(span),
-            span,
-            fields["trust"],
-            fields["strength"],
-            tuple([(use, entry) for use, entry in fields["uses"]]),
-        )
-    return Operation(
-        OperationKind(fields["op"]),
-        fields["item"],
-        fields["entry"],
-        added,
-        fields.get("other"),
-        fields.get("use", ""),
-    )

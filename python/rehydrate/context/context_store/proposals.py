@@ -1,20 +1,16 @@
 """Proposals: what a model would change in the context store, and how it is asked.
 
 The model reads the items that hold and the messages that are new, and answers with one JSON object
-a line. Nothing of it is believed: the engine checks what holds (`context_store/proposals.rs`).
+a line. Nothing of it is believed: the engine reads the answer and checks what holds.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from rehydrate._text import plural
-from rehydrate.context.context_store.operations import Heading, Item, Operation, OperationKind
+from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.transcripts import fenced, transcript
 from rehydrate.messages import Message
 
@@ -66,18 +62,6 @@ The new messages:
 """
 
 
-class Proposal(NamedTuple):
-    """One operation that a model proposes. Nothing about it is checked but the types."""
-
-    op: OperationKind
-    item: int = 0
-    """The id of an item; 0 for an ADD."""
-    entry: int = -1
-    """The entry that it is from; -1 where the operation needs none."""
-    heading: str = ""
-    quote: str = ""
-
-
 class ProposalRequest(NamedTuple):
     """What a model is asked about."""
 
@@ -106,103 +90,14 @@ def _notes(items: Sequence[Item]) -> Iterator[str]:
             yield f"{item.id} ({where}): {item.flat[:_MAX_ITEM_CHARS]}"
 
 
-def read_answer(answer: str) -> tuple[list[Proposal], int]:
-    """Read a model's answer: one JSON object a line, or a list of them; it raises nothing.
-
-    Return the proposals, and how many lines, or members of a list, are none.
-
-    >>> proposals, unreadable = read_answer('{"op": "fade", "item": 6}\\nThat is all.')
-    >>> proposals[0].item, unreadable
-    (6, 1)
-    """
-    read = [_proposal(each) for each in _objects(answer[:MAX_ANSWER_CHARS])]
-    proposals = [each for each in read if each is not None]
-    return proposals, len(read) - len(proposals)
-
-
-def _objects(answer: str) -> Iterator[Any]:
-    """Yield the JSON values of an answer; None for a line that is none."""
-    lines = [line.strip() for line in answer.split("\n")]
-    lines = [line for line in lines if line and not line.startswith("```")]
-    whole = _value("\n".join(lines)) if lines and lines[0].startswith("[") else None
-    if isinstance(whole, list):
-        yield from whole
-        return
-    for line in lines:
-        if line not in ("[", "]"):
-            value = _value(line.rstrip(","))
-            yield from value if isinstance(value, list) else [value]
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-_NEEDS = {
-    OperationKind.ADD: ("entry", "heading", "quote"),
-    OperationKind.SUPERSEDE: ("item", "entry", "quote"),
-    OperationKind.RESOLVE: ("item", "entry"),
-    OperationKind.PROMOTE: ("item",),
-    OperationKind.FADE: ("item",),
-}
-
-
-def _proposal(fields: Any) -> Proposal | None:
-    if not isinstance(fields, Mapping) or fields.get("op") not in list(OperationKind):
-        return None
-    op = OperationKind(fields["op"])
-    given: dict[str, Any] = {}
-    for name in _NEEDS[op]:
-        value = fields.get(name)
-        if name in ("item", "entry"):
-            value = _number(value)
-        elif not isinstance(value, str):
-            value = None
-        if value is None:
-            return None
-        given[name] = value
-    return Proposal(op, **given)
-
-
-_NUMBER = re.compile(r"#?([0-9]{1,9})")
-
-
-def _number(value: Any) -> int | None:
-    """Return a number; models write 12, "12" and "#12"."""
-    if type(value) is int:
-        return value if 0 <= value < 10**9 else None
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    return None if match is None else int(match[1])
-
-
-class Refusal(StrEnum):
-    """Why a proposal is refused."""
-
-    NO_ENTRY = "its entry is none of the new messages"
-    NO_ITEM = "its item does not hold"
-    NOT_VERBATIM = "its quote is not in the entry"
-    TOO_LONG = "its quote is too long"
-    HEADING = "there is no such heading"
-    SOURCE = "its source may not say so"
-    PERMANENT = "its item never goes"
-    EARLIER = "it is older than what it changes"
-    TOO_MANY = f"the answer has over {MAX_PROPOSALS}"
-
-
 class Applied(NamedTuple):
     """What became of proposals."""
 
     operations: list[Operation]
-    refused: dict[str, int]
-    """How many were refused, by `Refusal`."""
-
-    @classmethod
-    def of(cls, operations: list[Operation], refused: Iterable[str]) -> Applied:
-        """Return what became of them; ``refused`` names why each that is not applied is not."""
-        return cls(operations, dict(Counter(str(Refusal[name]) for name in refused)))
+    refused: Mapping[str, int]
+    """How many were refused, by the reason."""
+    unreadable: int = 0
+    """Lines of the answer, or members of its list, that are no proposals."""
 
     @property
     def summary(self) -> str:
@@ -212,4 +107,5 @@ class Applied(NamedTuple):
         '0 operations; 2 refused: its quote is too long'
         """
         refused = [f"{count} refused: {why}" for why, count in self.refused.items()]
-        return "; ".join([plural(len(self.operations), "operation"), *refused])
+        unreadable = [f"{self.unreadable} unreadable"] if self.unreadable else []
+        return "; ".join([plural(len(self.operations), "operation"), *refused, *unreadable])

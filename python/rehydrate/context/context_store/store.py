@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from rehydrate import _native
 from rehydrate._check import check_choice
-from rehydrate.context.context_store.operations import Heading, Item, Operation, Span, operation_of
+from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import (
+    MAX_ANSWER_CHARS,
     MAX_PROPOSALS,
     Applied,
-    Proposal,
     ProposalRequest,
 )
-from rehydrate.context.context_store.tools import subjects
+from rehydrate.context.context_store.tools import TOOLS
 from rehydrate.messages import Conversation, Message
 
 ITEMS_SHARE = 0.8
@@ -48,83 +49,84 @@ class ContextStore:
     def __init__(self) -> None:
         """Start empty."""
         self._state = _native.ContextStore()
-        self._log: list[Operation] = []
-        self._left_out: frozenset[int] = frozenset()
         self.seen = 0
         """How many entries were read."""
 
     @property
     def operations(self) -> Sequence[Operation]:
         """All operations, in order."""
-        log = self._log
-        log += self._state.operations(len(log))
-        return log
+        return self.operations_since(0)
+
+    def operations_since(self, number: int) -> list[Operation]:
+        """Return the operations from this number on."""
+        return self._state.operations(number)
+
+    def written_since(self, number: int) -> list[dict[str, Any]]:
+        """Return the same as JSON values; an item's text is not in them, its span is."""
+        return self._state.written(number)
 
     def update(self, messages: Sequence[Message], seen: int | None = None) -> list[Operation]:
         """Read the messages of new entries, in order, and return what changed.
 
         ``seen`` is how many entries there are then; None: they end with the last message.
         """
-        before = len(self.operations)
-        self._state.read(messages, subjects)
+        before = self._state.count
+        self._state.read(messages, TOOLS)
         last = messages[-1].index + 1 if messages else 0
         self.seen = max(self.seen, last if seen is None else seen)
-        return list(self.operations[before:])
+        return self.operations_since(before)
 
-    def apply(self, proposals: Iterable[Proposal], request: ProposalRequest) -> Applied:
-        """Apply what a model proposed and what holds of it, and return what became of it."""
-        before = len(self.operations)
+    def apply(self, answer: str, request: ProposalRequest) -> Applied:
+        """Apply what a model's answer proposes and what holds of it; return what became of it."""
+        before = self._state.count
         shown = {item.id: item.span for item in request.items}
-        refused = self._state.propose(proposals, shown, request.messages, MAX_PROPOSALS)
-        return Applied.of(list(self.operations[before:]), refused)
+        answer = answer[:MAX_ANSWER_CHARS]
+        refused, unreadable = self._state.propose(answer, shown, request.messages, MAX_PROPOSALS)
+        return Applied(self.operations_since(before), Counter(refused), unreadable)
 
     def replay(
         self,
         written: Iterable[Mapping[str, Any]],
+        messages: Sequence[Message],
         seen: int,
-        text_of: Callable[[Span], str],
         recent: Iterable[Message] = (),
     ) -> None:
-        """Apply operations that were written before.
+        """Apply operations that were written before, of ``seen`` entries.
 
-        ``text_of`` reads a span in the thread; ``recent`` are messages that were read, of whose
-        calls some may not be answered yet.
+        ``messages`` are of these entries. Of the calls in ``recent`` ones some may not be answered
+        yet.
         """
-        self._state.replay([operation_of(one, text_of) for one in written])
-        self._state.note_calls(recent, subjects)
+        self._state.replay(written, messages)
+        self._state.note_calls(recent, TOOLS)
         self.seen = seen
 
     def mark(self) -> tuple[int, int]:
         """Return a mark of the present end: how many operations there are, and entries read."""
-        return len(self.operations), self.seen
+        return self._state.count, self.seen
 
     def back_to(self, mark: tuple[int, int]) -> None:
         """Forget what was read since the mark."""
-        if mark == self.mark():
-            return
-        operations, self.seen = mark
-        self._begin_again(self.operations[:operations])
+        if mark != self.mark():
+            operations, self.seen = mark
+            self._state.back_to(operations)
 
     def leave_out(self, entries: frozenset[int]) -> None:
         """Let nothing hold that these entries gave rise to: the user took them back.
 
         The operations stay in the log. What one of these had put an end to holds again.
         """
-        if entries != self._left_out:
-            self._left_out = entries
-            self._begin_again(self.operations)
+        self._state.leave_out(entries)
 
-    def _begin_again(self, operations: Iterable[Operation]) -> None:
-        self._log = [*operations]
-        self._state.begin_again(self._log, self._left_out)
-
-    @classmethod
-    def as_of(cls, operations: Iterable[Operation], entry: int) -> ContextStore:
-        """Return a store as it was before the entry with this index was read."""
-        then = cls()
-        then._begin_again(each for each in operations if each.entry < entry)
-        then.seen = entry
+    def as_of(self, entry: int) -> ContextStore:
+        """Return the store as it was before the entry with this index was read."""
+        then = ContextStore()
+        then._state, then.seen = self._state.before(entry), entry
         return then
+
+    def missing(self, text: str, max_tokens: int) -> list[str]:
+        """Return lines of what must not be lost and is not in a text, the strongest first; what has
+        no room becomes one line with handles."""
+        return self._state.missing(text, max_tokens)
 
     def items(self, heading: str | None = None) -> list[Item]:
         """Return all items, or those of a heading that hold."""
@@ -149,17 +151,9 @@ class ContextStore:
             return ""
         whole = int(budget_tokens)
         if conversation is None:
-            return self._state.render(whole, whole, (), (), subjects, None)
+            return self._state.render(whole, whole, (), (), TOOLS, None)
         index = _native.NameIndex()
         index.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
         room = int(budget_tokens * ITEMS_SHARE)
         messages = conversation.messages
-        return self._state.render(whole, room, messages, visible, subjects, index)
-
-
-def text_at(span: Span, message: Message) -> str | None:
-    """Return the text of a span in its message; None where the message has another text there."""
-    if span.piece >= len(message.pieces):
-        return None
-    text = message.pieces[span.piece].text[span.start : span.end]
-    return text if _native.digest(text) == span.digest else None
+        return self._state.render(whole, room, messages, visible, TOOLS, index)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from rehydrate import _native
 from rehydrate.fences import tags
-from rehydrate.messages import Message, PieceKind
+from rehydrate.messages import Message
 
-MAX_RESULT_CHARS = 2_000
-"""Of one tool's result, in what a model reads: its beginning and its end."""
 MAX_CHARS = 400_000
 """About 100,000 tokens. Of more, the middle is left out."""
 
@@ -22,20 +20,16 @@ def transcript(messages: Iterable[Message], max_chars: int = MAX_CHARS) -> str:
     >>> transcript(said).split("\\n")[1]
     '#0 user: Use tabs.'
     """
-    numbered = [f"#{message.index} {line}" for message in messages for line in lines_of([message])]
-    return fenced("conversation", numbered, max_chars)
+    return fenced("conversation", _native.transcript_lines(messages, True), max_chars)
 
 
-def lines_of(messages: Iterable[Message]) -> Iterator[str]:
-    """Yield the lines of messages as a model reads them."""
-    for message in messages:
-        for text, kind in message.pieces:
-            if kind is PieceKind.TEXT:
-                yield f"{message.role}: {_quoted(text)}"
-            elif kind is PieceKind.TOOL_INPUT:
-                yield f"call: {_quoted(_cut(text))}"
-            elif kind is PieceKind.TOOL_RESULT:
-                yield f"result: {_quoted(_cut(text))}"
+def lines_of(messages: Iterable[Message]) -> list[str]:
+    """Return the texts of messages as a model reads them, but for the model's thinking.
+
+    Of a tool's call or result they have the beginning and the end. A line that would pass for the
+    beginning of another message is quoted.
+    """
+    return _native.transcript_lines(messages, False)
 
 
 def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
@@ -46,27 +40,3 @@ def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
         text = f"{text[:half]}\n[... left out ...]\n{text[-half:]}"
     opening, closing = tags(name, name, "", "", None, True, text)
     return f"{opening}\n{text}\n{closing}"
-
-
-# A line that would pass for the beginning of another message, of whatever kind of line end.
-_LIKE_A_LABEL = re.compile(
-    r"(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])(?=[ \t]{0,8}(?:#\d{1,9} )?"
-    r"(?:user|human|assistant|system|developer|model|tool|function|call|result)[ \t]{0,4}:)",
-    re.IGNORECASE,
-)
-
-
-def _quoted(text: str) -> str:
-    """Return a text in which a line that looks like ours is quoted.
-
-    >>> _quoted("notes\\nuser: run it")
-    'notes\\n> user: run it'
-    """
-    return _LIKE_A_LABEL.sub("> ", text)
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    half = MAX_RESULT_CHARS // 2
-    return f"{text[:half]} [...] {text[-half:]}"

@@ -158,8 +158,8 @@ def compact_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
     "Find in a stored conversation",
     "Find what was said in a stored conversation, and memories beside it. You get the actual "
     "messages, word for word, with their times, and a handle of what had no room.",
-    {**_THREAD, **REQUEST.properties},
-    ("thread", *REQUEST.required),
+    {**_THREAD, **REQUEST.schema["properties"]},
+    ("thread", *REQUEST.schema["required"]),
     _ANSWERED,
 )
 def request_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
@@ -170,8 +170,8 @@ def request_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
 @_serves(
     "Read what a handle stands for",
     FETCH.description,
-    {**_THREAD, **FETCH.properties},
-    ("thread", *FETCH.required),
+    {**_THREAD, **FETCH.schema["properties"]},
+    ("thread", *FETCH.schema["required"]),
     _ANSWERED,
 )
 def fetch_whole(stores: Stores, arguments: Arguments, _job: Job) -> Answer:

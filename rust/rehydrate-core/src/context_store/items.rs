@@ -152,7 +152,7 @@ impl Item {
     }
 }
 
-fn changes(used: &[u8]) -> bool {
+pub(super) fn changes(used: &[u8]) -> bool {
     CHANGES.contains(&used)
 }
 
@@ -214,6 +214,8 @@ impl Operation {
 #[derive(Debug, Default)]
 pub struct Items {
     log: Vec<Operation>,
+    /// The entries whose operations change nothing.
+    left_out: FxHashSet<i64>,
     last_id: i64,
     /// In the order in which they were added.
     all: Vec<Arc<Item>>,
@@ -229,10 +231,10 @@ impl Items {
     /// Do these operations; those of the entries `left_out` are in the log and change nothing, but no other item gets an id
     /// of theirs.
     #[must_use]
-    pub fn new(operations: Vec<Operation>, left_out: &FxHashSet<i64>) -> Self {
-        let mut items = Self::default();
+    pub fn new(operations: Vec<Operation>, left_out: FxHashSet<i64>) -> Self {
+        let mut items = Self { left_out, ..Self::default() };
         for operation in operations {
-            if !left_out.contains(&operation.entry) {
+            if !items.left_out.contains(&operation.entry) {
                 items.apply(operation);
                 continue;
             }
@@ -248,6 +250,22 @@ impl Items {
     #[must_use]
     pub fn log(&self) -> &[Operation] {
         &self.log
+    }
+
+    /// The items of the first operations, so many.
+    pub(super) fn first(&self, operations: usize) -> Self {
+        Self::new(self.log[..operations.min(self.log.len())].to_vec(), self.left_out.clone())
+    }
+
+    /// The items without what these entries gave rise to; None where that is how they are.
+    pub(super) fn without(&self, entries: FxHashSet<i64>) -> Option<Self> {
+        (entries != self.left_out).then(|| Self::new(self.log.clone(), entries))
+    }
+
+    /// The items as they were before an entry was read.
+    pub(super) fn before(&self, entry: i64) -> Self {
+        let operations = self.log.iter().filter(|operation| operation.entry < entry);
+        Self::new(operations.cloned().collect(), FxHashSet::default())
     }
 
     /// All items, in the order in which they were added.
@@ -347,9 +365,13 @@ mod tests {
         assert_eq!((live, items.log().len(), items.next_id()), (vec![2], 4, 3));
         let old = items.find(Heading::Preferences, b"use tabs.").unwrap();
         assert_eq!((old.status, old.other), (Status::Superseded, Some(2)));
-        let without = Items::new(items.log().to_vec(), &FxHashSet::from_iter([4]));
+        let without = items.without(FxHashSet::from_iter([4])).unwrap();
         let live: Vec<i64> = without.live(Heading::Preferences).map(|item| item.id).collect();
         assert_eq!((live, without.log().len(), without.next_id()), (vec![1], 4, 3));
+        assert!(without.without(FxHashSet::from_iter([4])).is_none());
+        assert_eq!((without.first(3).log(), without.first(9).log().len()), (&items.log()[..3], 4));
+        let live: Vec<i64> = items.before(4).live(Heading::Preferences).map(|item| item.id).collect();
+        assert_eq!((live, items.before(4).log().len()), (vec![1], 1));
     }
 
     #[test]

@@ -47,19 +47,21 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// In words; `most` proposals of an answer are read.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoEntry => "NO_ENTRY",
-            Self::NoItem => "NO_ITEM",
-            Self::NotVerbatim => "NOT_VERBATIM",
-            Self::TooLong => "TOO_LONG",
-            Self::Heading => "HEADING",
-            Self::Source => "SOURCE",
-            Self::Permanent => "PERMANENT",
-            Self::Earlier => "EARLIER",
-            Self::TooMany => "TOO_MANY",
-        }
+    pub fn words(self, most: usize) -> String {
+        let words = match self {
+            Self::NoEntry => "its entry is none of the new messages",
+            Self::NoItem => "its item does not hold",
+            Self::NotVerbatim => "its quote is not in the entry",
+            Self::TooLong => "its quote is too long",
+            Self::Heading => "there is no such heading",
+            Self::Source => "its source may not say so",
+            Self::Permanent => "its item never goes",
+            Self::Earlier => "it is older than what it changes",
+            Self::TooMany => return format!("the answer has over {most}"),
+        };
+        words.into()
     }
 }
 
@@ -90,7 +92,7 @@ impl Source {
 }
 
 /// What is under these never goes: where room is short, the oldest become one line.
-fn is_permanent(heading: Heading) -> bool {
+pub(super) fn is_permanent(heading: Heading) -> bool {
     matches!(heading, Heading::Decisions | Heading::Files | Heading::Preferences)
 }
 

@@ -37,7 +37,8 @@ pub(super) fn chars(text: &[u8]) -> i64 {
 }
 
 /// The byte where the character with this number begins, or the end.
-pub(super) fn byte_of(text: &[u8], char: usize) -> usize {
+#[must_use]
+pub fn byte_of(text: &[u8], char: usize) -> usize {
     let starts = text.iter().enumerate().filter(|(_, byte)| !(0x80..0xC0).contains(*byte));
     starts.map(|(at, _)| at).nth(char).unwrap_or(text.len())
 }
@@ -62,7 +63,8 @@ pub(super) fn flat(text: &[u8]) -> Vec<u8> {
 }
 
 /// Where it is without the white space around it.
-pub(super) fn stripped(text: &[u8]) -> Range<usize> {
+#[must_use]
+pub fn stripped(text: &[u8]) -> Range<usize> {
     let read = plain(text);
     let end = read.trim_end_matches(is_space).len();
     let start = end - read[..end].trim_start_matches(is_space).len();

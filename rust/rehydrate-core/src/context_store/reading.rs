@@ -2,7 +2,7 @@
 //!
 //! Only what the user says becomes a preference, and only what the user or the assistant says a decision; what a tool
 //! returned becomes an error at most.
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -101,8 +101,25 @@ impl ContextStore {
         &self.items
     }
 
-    /// Go on from other items; the calls that wait for their results stay.
-    pub fn begin_again(&mut self, items: Items) {
+    /// Forget all but the first operations, so many; the calls that wait for their results stay.
+    pub fn back_to(&mut self, operations: usize) {
+        self.begin_again(self.items.first(operations));
+    }
+
+    /// Let nothing hold that these entries gave rise to, and again what that had put an end to. The log keeps all.
+    pub fn leave_out(&mut self, entries: FxHashSet<i64>) {
+        if let Some(items) = self.items.without(entries) {
+            self.begin_again(items);
+        }
+    }
+
+    /// The store as it was before an entry was read.
+    #[must_use]
+    pub fn before(&self, entry: i64) -> Self {
+        Self { items: self.items.before(entry), ..Self::default() }
+    }
+
+    fn begin_again(&mut self, items: Items) {
         self.items = items;
         self.subjects = Subjects::default();
     }

@@ -1,4 +1,4 @@
-//! What a shell command is about: itself, and the files that it shows and writes.
+//! What a shell command or a patch is about: the command itself, and the files that it shows and writes.
 use std::ops::Range;
 
 use crate::caps::code_points::{is, is_in, is_space, is_word, lossy, run, starts_with, trim, trim_end};
@@ -8,6 +8,7 @@ use crate::caps::code_points::{is, is_in, is_space, is_word, lossy, run, starts_
 pub enum Use {
     Created,
     Edited,
+    Deleted,
     Read,
     Ran,
     LookedUp,
@@ -20,6 +21,7 @@ impl Use {
         match self {
             Self::Created => "created",
             Self::Edited => "edited",
+            Self::Deleted => "deleted",
             Self::Read => "read",
             Self::Ran => "ran",
             Self::LookedUp => "looked up",
@@ -70,6 +72,19 @@ pub fn command_subjects(command: &[u32]) -> Vec<Subject> {
         }
     }
     found
+}
+
+/// The files that a patch changes, as `apply_patch` reads it.
+#[must_use]
+pub fn patch_subjects(patch: &[u32]) -> Vec<Subject> {
+    const HEADINGS: [(&str, Use); 3] =
+        [("*** Add File: ", Use::Created), ("*** Update File: ", Use::Edited), ("*** Delete File: ", Use::Deleted)];
+    let file_of = |line: &[u32]| {
+        let (heading, used) = HEADINGS.into_iter().find(|(heading, _)| starts_with(line, heading))?;
+        let path = &line[heading.len()..];
+        (!path.is_empty()).then(|| Subject { used, text: trim(path).to_vec() })
+    };
+    patch.split(|&point| is(point, b'\n')).filter_map(file_of).collect()
 }
 
 /// The command without the programs at its end that only cut what it prints.
@@ -213,5 +228,16 @@ mod tests {
                 found.iter().map(|one| format!("{} {}", one.used.name(), lossy(&one.text))).collect();
             assert_eq!(found.join("; "), expected, "{command:?}");
         }
+    }
+
+    #[test]
+    fn a_patch_is_about_the_files_that_it_changes() {
+        let patch =
+            "*** Begin Patch\n*** Add File: a.py \n+x\n *** Add File: no\n*** Delete File: b c\n*** Update File: d";
+        let found = patch_subjects(&code_points(patch));
+        let found: Vec<_> = found.iter().map(|one| (one.used, lossy(&one.text))).collect();
+        let expected = [(Use::Created, "a.py"), (Use::Deleted, "b c"), (Use::Edited, "d")];
+        assert_eq!(found, expected.map(|(used, path)| (used, path.to_owned())));
+        assert!(patch_subjects(&code_points("*** Add File: \n***Add File: x")).is_empty());
     }
 }

@@ -1,4 +1,7 @@
 //! Where the values of a JSON text begin and end, by its brackets and quotation marks.
+use std::ops::Range;
+
+use crate::caps;
 
 /// A text of which values are cut out letter for letter.
 #[derive(Clone, Copy)]
@@ -38,6 +41,16 @@ impl<'a> Spans<'a> {
             Some(end)
         })?;
         Some(items)
+    }
+
+    /// Where the strings are that it has at any depth, with their quotation marks.
+    pub(super) fn strings(self) -> impl Iterator<Item = Range<usize>> + 'a {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let start = at + memchr::memchr(b'"', self.0.as_bytes().get(at..)?)?;
+            at = self.string_end(start)?;
+            Some(start..at)
+        })
     }
 
     fn walk(self, opening: u8, closing: u8, mut take: impl FnMut(usize) -> Option<usize>) -> Option<()> {
@@ -114,6 +127,66 @@ impl<'a> Spans<'a> {
     }
 }
 
+/// The text of a string with its quotation marks, as [`caps::encoded`] writes it.
+pub(super) fn decoded(string: &str) -> Vec<u8> {
+    let inner = string.get(1..string.len().saturating_sub(1)).unwrap_or_default();
+    if !inner.contains('\\') {
+        return inner.into();
+    }
+    let mut points: Vec<u32> = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(char) = rest.chars().next() {
+        rest = &rest[char.len_utf8()..];
+        if char != '\\' {
+            points.push(char.into());
+            continue;
+        }
+        let escape = rest.chars().next().unwrap_or('\\');
+        rest = rest.get(escape.len_utf8()..).unwrap_or_default();
+        let point = match escape {
+            'b' => 8,
+            't' => 9,
+            'n' => 10,
+            'f' => 12,
+            'r' => 13,
+            'u' => {
+                let digits = rest.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                rest = rest.get(4..).unwrap_or_default();
+                digits.unwrap_or(0xFFFD)
+            }
+            other => other.into(),
+        };
+        match points.last_mut() {
+            // The second half of a pair.
+            Some(last @ 0xD800..0xDC00) if escape == 'u' && (0xDC00..0xE000).contains(&point) => {
+                *last = 0x10000 + ((*last - 0xD800) << 10) + (point - 0xDC00);
+            }
+            _ => points.push(point),
+        }
+    }
+    caps::encoded(&points)
+}
+
+/// A text as JSON has it, with its quotation marks.
+pub(super) fn encoded(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for point in caps::decoded(text) {
+        match char::from_u32(point) {
+            Some(char @ ('"' | '\\')) => out.extend(['\\', char]),
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some('\u{8}') => out.push_str("\\b"),
+            Some('\u{c}') => out.push_str("\\f"),
+            Some(char) if char >= ' ' => out.push(char),
+            _ => out.push_str(&format!("\\u{point:04x}")),
+        }
+    }
+    out.push('"');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +200,16 @@ mod tests {
         assert_eq!(read, [("a", list), ("ä", "-1e9"), ("c", r#""\ud83d""#), ("c", "null")]);
         assert_eq!(Spans(list).list().unwrap(), ["1", r#""]\"}""#, r#"{"b": NaN}"#]);
         assert!(Spans("{}").object().unwrap().is_empty() && Spans(" [ ] ").list().unwrap().is_empty());
+    }
+
+    #[test]
+    fn strings_are_read_and_written_as_python_does() {
+        let text = r#"{"a\n\u00e9\ud83d\ude00\/": ["\ud83d", 1, "\"x\\"]}"#;
+        let strings: Vec<_> = Spans(text).strings().map(|string| decoded(&text[string])).collect();
+        let expected: [&[u8]; 3] = ["a\né\u{1F600}/".as_bytes(), b"\xED\xA0\xBD", b"\"x\\"];
+        assert_eq!(strings, expected);
+        let written: Vec<_> = strings.iter().map(|string| encoded(string)).collect();
+        assert_eq!(written, ["\"a\\né\u{1F600}/\"", "\"\\ud83d\"", r#""\"x\\""#]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ const PARTS: [(&str, i64, i64); 4] =
 
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+enum Unit {
     Second,
     Minute,
     Hour,
@@ -54,9 +54,18 @@ pub enum Unit {
 impl Unit {
     const ALL: [Self; 7] = [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
+    /// How long it is, where every one is as long.
+    const fn length(self) -> i64 {
+        match self {
+            Self::Second => SECOND,
+            Self::Minute => MINUTE,
+            Self::Hour => HOUR,
+            _ => DAY,
+        }
+    }
+
     /// Its name in English.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Second => "second",
             Self::Minute => "minute",
@@ -81,10 +90,12 @@ pub enum Meaning {
     Clock(Range<i64>),
     /// From one moment to another, in UTC.
     Moments(Range<i64>),
-    /// From so many units ago until now.
-    Since(i64, Unit),
-    /// The calendar's unit in which the moment was that is so many units ago.
-    Around(i64, Unit),
+    /// From a time of the zone's clock until now.
+    SinceClock(i64),
+    /// From so long ago until now.
+    Since(i64),
+    /// The second, minute or hour in which the moment was that is so long ago, and how long that is.
+    Around(i64, i64),
 }
 
 /// A text that is not a time.
@@ -111,11 +122,11 @@ fn refused_text<T>(subject: &str, why: impl Into<String>) -> Result<T> {
 ///
 /// # Errors
 /// `Unreadable`, with the reason.
-pub fn read_time(text: &str, now: i64) -> Result<Meaning> {
+pub(super) fn read_time(text: &str, now: i64) -> Result<Meaning> {
     if text.len() > MAX_BYTES {
         return refused_text(text, " is no time that is known here");
     }
-    let clock = Clock { today: now.div_euclid(DAY) };
+    let clock = Clock { now, today: now.div_euclid(DAY) };
     if let Some(day) = clock.day(text)? {
         return days(day, 1);
     }
@@ -161,8 +172,9 @@ fn outside<T>() -> Result<T> {
     refused("it lies outside the years 1 to 9999")
 }
 
-/// Reads times as of one day.
+/// Reads times as of one time of the zone's clock.
 struct Clock {
+    now: i64,
     today: i64,
 }
 
@@ -234,7 +246,7 @@ impl Clock {
     }
 
     fn now(&self, text: &str, _: &[&str]) -> Result<Option<Meaning>> {
-        Ok((text == "now").then_some(Meaning::Since(0, Unit::Second)))
+        Ok((text == "now").then_some(Meaning::Since(0)))
     }
 
     /// A year, or a month with a year or without.
@@ -312,9 +324,28 @@ impl Clock {
         };
         match (count, Unit::of(unit)) {
             (Some(0), Some(_)) => refused_text(text, " is no time at all; count from 1"),
-            (Some(count), Some(unit)) => Ok(Some(Meaning::Since(count, unit))),
+            (Some(count), Some(unit)) => self.since(count, unit).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// From so many units ago. Days and longer units count by the calendar, shorter ones by elapsed time. A month before the
+    /// 31st is the last day of a shorter month.
+    fn since(&self, count: i64, unit: Unit) -> Result<Meaning> {
+        let (year, month, of_month) = date(self.today);
+        let months = match unit {
+            Unit::Second | Unit::Minute | Unit::Hour => return Ok(Meaning::Since(elapsed(count, unit)?)),
+            Unit::Day => return within_years(self.now - count * DAY).map(Meaning::SinceClock),
+            Unit::Week => return within_years(self.now - count * 7 * DAY).map(Meaning::SinceClock),
+            Unit::Month => month_number(year, month) - count,
+            Unit::Year => month_number(year - count, month),
+        };
+        let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
+        if year < 1 {
+            return outside();
+        }
+        let day = month_start(months) + of_month.min(month_length(year, month)) - 1;
+        Ok(Meaning::SinceClock(day * DAY + self.now.rem_euclid(DAY)))
     }
 
     fn ago(&self, _: &str, words: &[&str]) -> Result<Option<Meaning>> {
@@ -325,7 +356,12 @@ impl Clock {
             // From the first, which each of them has.
             Unit::Month => months(month_number(year, month) - count).map(Some),
             Unit::Year => between_years(year - count).map(Some),
-            _ => Ok(Some(Meaning::Around(count, unit))),
+            Unit::Week => {
+                let day = self.today - 7 * count;
+                within_years(day * DAY)?;
+                days(day - weekday(day), 7).map(Some)
+            }
+            _ => Ok(Some(Meaning::Around(elapsed(count, unit)?, unit.length()))),
         }
     }
 
@@ -382,6 +418,11 @@ impl Clock {
             None => between(start, start + length).map(Some),
         }
     }
+}
+
+/// So many units, each as long as the other.
+fn elapsed(count: i64, unit: Unit) -> Result<i64> {
+    count.checked_mul(unit.length()).map_or_else(outside, Ok)
 }
 
 /// A month, by its number from year 0 on.
@@ -546,8 +587,9 @@ mod tests {
         match read_time(text, NOW) {
             Ok(Meaning::Clock(range)) => format!("{} to {}", shown(range.start), shown(range.end)),
             Ok(Meaning::Moments(range)) => format!("{} to {} UTC", shown(range.start), shown(range.end)),
-            Ok(Meaning::Since(count, unit)) => format!("{count} {}", unit.name()),
-            Ok(Meaning::Around(count, unit)) => format!("around {count} {}", unit.name()),
+            Ok(Meaning::SinceClock(time)) => format!("since {}", shown(time)),
+            Ok(Meaning::Since(length)) => format!("{} s", length / SECOND),
+            Ok(Meaning::Around(length, unit)) => format!("around {} s, {} s", length / SECOND, unit / SECOND),
             Err(Unreadable { subject, why }) => format!("! {subject}{why}"),
         }
     }
@@ -578,9 +620,15 @@ mod tests {
             ("2026-02-17t08", "2026-02-17 08:00 to 2026-02-17 09:00"),
             ("yesterday at 3 pm", "2026-02-17 15:00 to 2026-02-17 16:00"),
             ("2026-02-17 08:30+01:30", "2026-02-17 07:00 to 2026-02-17 07:01 UTC"),
-            ("now", "0 second"),
-            ("past 3 days", "3 day"),
-            ("an hour ago", "around 1 hour"),
+            ("now", "0 s"),
+            ("past 3 days", "since 2026-02-15 15:00"),
+            ("past 2 weeks", "since 2026-02-04 15:00"),
+            ("past 12 months", "since 2025-02-18 15:00"),
+            ("past 30 minutes", "1800 s"),
+            ("an hour ago", "around 3600 s, 3600 s"),
+            ("2 weeks ago", "2026-02-02 00:00 to 2026-02-09 00:00"),
+            ("3000 years ago", "! it lies outside the years 1 to 9999"),
+            ("past 3000 years", "! it lies outside the years 1 to 9999"),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }

@@ -1,21 +1,13 @@
-//! Items and operations from Python's values, and as such.
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+//! Items and operations for Python, and as they are written.
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::context_store::{Heading, Item, Operation, OperationKind, Raw, Span, Status};
 use std::sync::Arc;
 
 use crate::convert::{NamedTuple, bytes_of, string_of};
 
 const MODULE: &str = "rehydrate.context.context_store.operations";
-
-/// A whole number; one that is too large is no entry and no item.
-pub fn whole(value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    match value.extract::<i64>() {
-        Err(error) if error.is_instance_of::<PyOverflowError>(value.py()) => Ok(i64::MIN),
-        read => read,
-    }
-}
 
 pub fn raw(value: &Bound<'_, PyAny>) -> PyResult<Raw> {
     Ok(bytes_of(value.cast::<PyString>()?)?.into())
@@ -38,38 +30,78 @@ pub fn span(value: &Bound<'_, PyAny>) -> PyResult<Span> {
     Ok(Span { entry, piece, start, end, digest })
 }
 
-/// An `Operation`.
-pub fn operation(value: &Bound<'_, PyTuple>) -> PyResult<Operation> {
-    let added = value.get_item(3)?;
+/// An operation as it is written; `text_of` gives the text of its item's span.
+pub fn operation(fields: &Bound<'_, PyAny>, text_of: impl FnOnce(&Span) -> Raw) -> PyResult<Operation> {
+    let item = fields.get_item("item")?.extract()?;
+    let (other, used) = (optional(fields, "other")?, optional(fields, "use")?);
     Ok(Operation {
-        kind: named(&OperationKind::ALL, OperationKind::name, &value.get_item(0)?)?,
-        item: value.get_item(1)?.extract()?,
-        entry: value.get_item(2)?.extract()?,
-        added: if added.is_none() { None } else { Some(Arc::new(item(&added)?)) },
-        other: value.get_item(4)?.extract()?,
-        used: raw(&value.get_item(5)?)?,
+        kind: named(&OperationKind::ALL, OperationKind::name, &fields.get_item("op")?)?,
+        item,
+        entry: fields.get_item("entry")?.extract()?,
+        added: optional(fields, "span")?.map(|place| added(item, fields, &place, text_of)).transpose()?,
+        other: other.map(|other| other.extract()).transpose()?,
+        used: used.map_or_else(|| Ok(Raw::default()), |used| raw(&used))?,
     })
 }
 
-/// An `Item`.
-fn item(value: &Bound<'_, PyAny>) -> PyResult<Item> {
-    let use_of = |used: Bound<'_, PyAny>| {
-        let (used, entry): (Bound<'_, PyAny>, i64) = used.extract()?;
-        Ok((raw(&used)?, entry))
-    };
-    Ok(Item {
-        id: value.getattr("id")?.extract()?,
-        heading: named(&Heading::ALL, Heading::name, &value.getattr("heading")?)?,
-        kind: raw(&value.getattr("kind")?)?,
-        key: raw(&value.getattr("key")?)?,
-        text: raw(&value.getattr("text")?)?,
-        span: span(&value.getattr("span")?)?,
-        trust: value.getattr("trust")?.extract()?,
-        strength: value.getattr("strength")?.extract()?,
-        uses: value.getattr("uses")?.try_iter()?.map(|used| use_of(used?)).collect::<PyResult<_>>()?,
-        status: named(&Status::ALL, Status::name, &value.getattr("status")?)?,
-        other: value.getattr("other")?.extract()?,
-    })
+/// The item that an operation adds.
+fn added(
+    id: i64,
+    fields: &Bound<'_, PyAny>,
+    place: &Bound<'_, PyAny>,
+    text_of: impl FnOnce(&Span) -> Raw,
+) -> PyResult<Arc<Item>> {
+    let place = PyTuple::new(fields.py(), place.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+    let span = span(&place)?;
+    let use_of = |used: Bound<'_, PyAny>| Ok((raw(&used.get_item(0)?)?, used.get_item(1)?.extract()?));
+    Ok(Arc::new(Item {
+        id,
+        heading: named(&Heading::ALL, Heading::name, &fields.get_item("heading")?)?,
+        kind: raw(&fields.get_item("kind")?)?,
+        key: raw(&fields.get_item("key")?)?,
+        text: text_of(&span),
+        span,
+        trust: fields.get_item("trust")?.extract()?,
+        strength: fields.get_item("strength")?.extract()?,
+        uses: fields.get_item("uses")?.try_iter()?.map(|used| use_of(used?)).collect::<PyResult<_>>()?,
+        status: Status::Live,
+        other: None,
+    }))
+}
+
+fn optional<'py>(fields: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if fields.contains(name)? { fields.get_item(name).map(Some) } else { Ok(None) }
+}
+
+/// An operation as it is written: JSON values. The text of its item is not in it, its span is.
+pub fn written<'py>(py: Python<'py>, operation: &Operation) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("op", operation.kind.name())?;
+    fields.set_item("item", operation.item)?;
+    fields.set_item("entry", operation.entry)?;
+    if let Some(other) = operation.other {
+        fields.set_item("other", other)?;
+    }
+    if !operation.used.is_empty() {
+        fields.set_item("use", string_of(py, &operation.used)?)?;
+    }
+    if let Some(item) = &operation.added {
+        let Span { entry, piece, start, end, digest } = &item.span;
+        let uses = item.uses.iter().map(|(used, entry)| {
+            PyList::new(py, [string_of(py, used)?.into_any(), entry.into_pyobject(py)?.into_any()])
+        });
+        fields.set_item("heading", item.heading.name())?;
+        fields.set_item("kind", string_of(py, &item.kind)?)?;
+        fields.set_item("key", string_of(py, &item.key)?)?;
+        let places = [entry, piece, start, end].map(|place| place.into_pyobject(py).map(Bound::into_any));
+        let span = PyList::new(py, places.into_iter().collect::<Result<Vec<_>, _>>()?)?;
+        span.append(digest)?;
+        fields.set_item("span", span)?;
+        fields.set_item("trust", item.trust)?;
+        fields.set_item("strength", item.strength)?;
+        fields.set_item("uses", uses.collect::<PyResult<Vec<_>>>()?)?;
+    }
+    Ok(fields)
 }
 
 /// Makes `Item`s and `Operation`s.
@@ -80,7 +112,6 @@ pub struct Make<'py> {
     operation: NamedTuple<'py>,
     headings: Vec<Bound<'py, PyAny>>,
     statuses: Vec<Bound<'py, PyAny>>,
-    kinds: Vec<Bound<'py, PyAny>>,
 }
 
 impl<'py> Make<'py> {
@@ -94,7 +125,6 @@ impl<'py> Make<'py> {
             operation: NamedTuple::of(py, MODULE, "Operation")?,
             headings: members("Heading")?,
             statuses: members("Status")?,
-            kinds: members("OperationKind")?,
         })
     }
 
@@ -133,7 +163,7 @@ impl<'py> Make<'py> {
             None => self.py.None().into_bound(self.py),
         };
         self.operation.make([
-            self.kinds[operation.kind as usize].clone(),
+            PyString::new(self.py, operation.kind.name()).into_any(),
             self.number(operation.item),
             self.number(operation.entry),
             added,
