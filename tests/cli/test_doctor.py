@@ -239,7 +239,7 @@ import sys
 from rehydrate import cli
 for arguments, absent in (
     (["thread", "--help"], {"rehydrate.cli.memory", "rehydrate.cli.eval", "rehydrate.cli.doctor"}),
-    (["--help"], {"numpy", "rich", "asyncio"}),
+    (["--help"], {"numpy", "rich", "asyncio", "rehydrate.linting.linter", "rehydrate.prompt.ir"}),
 ):
     try: cli.main(arguments)
     except SystemExit: pass

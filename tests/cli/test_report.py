@@ -11,7 +11,7 @@ import pytest
 import rehydrate
 from rehydrate.cli import compact_report as report_module
 from rehydrate.cli.compact_report import Report
-from rehydrate.cli.terminal import Terminal, display_width
+from rehydrate.cli.terminal import Column, Terminal, display_width, table
 from rehydrate.memory import Memory
 from rehydrate.prompt import CompiledPrompt, Law, PromptIR
 from tests.page.reading import Page
@@ -61,6 +61,12 @@ def test_no_line_is_wider_than_the_terminal(chat, hostile, width, colour):
     for messages in (chat, hostile):
         for line in lines_of(messages, width, colour=colour)[0]:
             assert display_width(ESCAPE.sub("", line)) <= width, line
+
+
+def test_a_short_coloured_cell_below_a_long_one_is_no_wider_than_the_terminal():
+    names = Column("", ["berth" * 20, "b"], styles=["green", "green"])
+    lines = list(table([names], Terminal(width=20, colour=True)))
+    assert [display_width(ESCAPE.sub("", line)) for line in lines] == [20, 1]
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -317,6 +317,19 @@ def test_reasoning_stays_with_what_follows_it():
             assert after.get("call_id") == "a"
 
 
+def test_calls_beside_the_way_of_a_transcript_are_parted_too():
+    """The model goes on from the result that came last, on which the last call does not hang."""
+    lines = claude_code()
+    parents = [None, 0, 1, 2, 2, 3, 3, 6, 7, 6, 9, 10]
+    for number, (line, parent) in enumerate(zip(lines, parents, strict=True)):
+        line |= {"uuid": f"u{number}", "parentUuid": None if parent is None else f"u{parent}"}
+    conversation = formats.parse(lines)
+    parted = Parted.of(conversation, lines, ())
+    assert parted is not None
+    assert parted.read().indices == conversation.indices == [*range(len(lines))]
+    assert len(parted.read().units) == len(conversation.units) + len(IDS) - 1
+
+
 @given(st.data())
 def test_a_list_without_parallel_calls_is_not_parted(data: Any):
     name = data.draw(st.sampled_from(sorted(BY_FORMAT)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -150,6 +152,19 @@ def test_a_fifth_breakpoint_is_refused_as_the_provider_does():
 def test_a_wrong_argument_is_named_with_its_remedy(options, message):
     with pytest.raises(InvalidArgumentError, match=message):
         simulate([row("a"), row("b")], **{"price": CLAUDE, **options})
+
+
+@pytest.mark.parametrize("price", [CLAUDE, replace(CLAUDE, automatic=True)])
+@pytest.mark.parametrize("tokens", [2**53 + 1, 2**63 - 1, 2**63])
+def test_a_prompt_of_more_tokens_than_are_ever_billed_is_refused(tokens, price):
+    with pytest.raises(InvalidArgumentError, match="tokens; pass one of up to"):
+        simulate([row("ab", marks="b", tokens=tokens)], price=price)
+
+
+def test_a_minimum_or_a_step_beyond_any_prompt_keeps_nothing():
+    assert simulate([row("a", marks="a")] * 2, price=CLAUDE, minimum_tokens=2**70).total.read == 0
+    stepped = replace(CLAUDE, automatic=True, step_tokens=2**70)
+    assert simulate([row("a")] * 2, price=stepped, minimum_tokens=0).total.read == 0
 
 
 def test_nothing_sent_costs_nothing():

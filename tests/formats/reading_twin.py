@@ -257,18 +257,18 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
         kind = entry.get("type")
-        if not line_is_seen(entry):
-            if not isinstance(kind, str):
-                remedy = "pass only the lines of one transcript"
-                raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
-            ignored.append(index)
-            continue
+        if not line_is_seen(entry) and not isinstance(kind, str):
+            remedy = "pass only the lines of one transcript"
+            raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
         uuid = entry.get("uuid")
         if isinstance(uuid, str):
             if uuid in seen:
                 ignored.append(index)
                 continue
             seen.add(uuid)
+        if not line_is_seen(entry):
+            ignored.append(index)
+            continue
         message = entry.get("message")
         if kind != "attachment" and not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"

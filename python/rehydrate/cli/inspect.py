@@ -27,19 +27,12 @@ from rehydrate.cli.options import (
 from rehydrate.cli.terminal import Column, Failure, Terminal, answer, pad, say, show, table, write
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats import detect_format
-from rehydrate.linting.linter import RULES, lint_subject
-from rehydrate.linting.subject import (
-    Finding,
-    Subject,
-    is_request,
-    system_in,
-    system_texts,
-    tools_in,
-)
+from rehydrate.linting.about import ABOUT
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
+    from rehydrate.linting.subject import Finding, Subject
     from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
@@ -73,7 +66,7 @@ prompt, the bodies of a session's requests, one a line, or a PromptIR or compile
 Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
 
 rules:
-{"".join(f"  {name:<17}{rule.about}{chr(10)}" for name, rule in RULES.items())}
+{"".join(f"  {name:<17}{about}{chr(10)}" for name, about in ABOUT.items())}
 examples:
   rehydrate lint request.json --model claude-sonnet-4-5 --fail-on error
   rehydrate lint session.jsonl --rule echo --rule raw_log --all
@@ -102,7 +95,7 @@ def add_parser(commands: Any) -> None:
     add_command(
         *(commands, "lint", "find what a session spends tokens on to no use", run_lint),
         *(file, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
-        option("--rule NAME", "only this rule; repeatable", RULES, [], action="append"),
+        option("--rule NAME", "only this rule; repeatable", ABOUT, [], action="append"),
         option("--soft N", "soft budget in tokens (default: 50k)", tokens),
         *(hard, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
         option("--all", "every place, not the worst of a rule"),
@@ -178,6 +171,7 @@ def _next_prompt(
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
+    from rehydrate.linting.subject import system_in, system_texts, tools_in
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
@@ -255,6 +249,9 @@ class _Source(NamedTuple):
 
 def run_lint(options: argparse.Namespace) -> int:
     """Read, lint and print; return the exit code."""
+    from rehydrate.linting.linter import lint_subject
+    from rehydrate.linting.subject import Subject
+
     source = _source(*text_of(options.file))
     budget = None if options.soft is None and options.hard is None else _budget(options)
     with naming_lines(source.document):
@@ -292,6 +289,8 @@ def _source(name: str, text: str) -> _Source:
 
 def _requests(text: str) -> list[Any]:
     """Return the bodies of a session's requests, one a line; none if any line is something else."""
+    from rehydrate.linting.subject import is_request
+
     lines = [line for line in text.splitlines() if line.strip()]
     bodies: list[Any] = []
     for line in lines if len(lines) > 1 else ():
@@ -336,7 +335,7 @@ def _rule_lines(
     tokens = sum(finding.tokens for finding in found)
     places = [plural(len(found), "place")] if len(found) > 1 else []
     figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
-    rest = f": {RULES[rule].about}" + (f"  {figures}" if figures else "")
+    rest = f": {ABOUT[rule]}" + (f"  {figures}" if figures else "")
     yield (
         terminal.paint(pad(severity, 8), _STYLES[severity])
         + terminal.paint(rule, "bold")

@@ -220,10 +220,11 @@ def table(
         if display_width(line) > terminal.width:
             line = terminal.cut(line, terminal.width)
         elif number not in dim:
-            painted = [
-                terminal.paint(cell, *(column.styles[number].split() if column.styles else ()))
-                for cell, (_, column) in zip(row, shown, strict=True)
-            ]
+            painted = []
+            for cell, (_, column) in zip(row, shown, strict=True):
+                text = cell.rstrip()  # blanks in colour would remain at the end of the line
+                styles = column.styles[number].split() if column.styles else ()
+                painted.append(terminal.paint(text, *styles) + cell[len(text) :])
             line = GAP.join(painted).rstrip()
         yield terminal.paint(line, "dim") if number in dim else line
 

@@ -225,8 +225,8 @@ class PromptCache:
             self._is_automatic,
             1 if is_explicit else LOOKBACK_BLOCKS,
             TTL_SECONDS[ttl],
-            minimum,
-            price.step_tokens,
+            min(minimum, MAX_COUNT + 1),  # no prompt is longer
+            min(price.step_tokens, MAX_COUNT + 1),
             price.write_share(ttl) != 1.0,
         )
 
@@ -238,10 +238,15 @@ class PromptCache:
                 f"a prompt has {marks} breakpoints and providers take {MAX_BREAKPOINTS}; "
                 f"leave out all but {MAX_BREAKPOINTS}, the last ones first of all"
             )
+        tokens = tokens_of(segments)
+        if tokens > MAX_COUNT:
+            raise InvalidArgumentError(
+                f"a prompt has {shown(tokens)} tokens; pass one of up to {MAX_COUNT:,}"
+            )
         parts = [(each.digest, each.tokens, each.blocks, each.breakpoint) for each in segments]
         read, written = self._cache.send(parts, after)
         by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
-        return Usage(read, *by_ttl, tokens_of(segments) - read - written)
+        return Usage(read, *by_ttl, tokens - read - written)
 
 
 def _each(name: str, value: Any, length: int) -> Sequence[float]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.linting import growth, texts
+from rehydrate.linting.about import ABOUT
 from rehydrate.linting.subject import SEVERITIES, Finding, Subject
 from rehydrate.prompt.request import Budget
 
@@ -25,18 +26,18 @@ class Rule(NamedTuple):
 
 
 RULES: dict[str, Rule] = {
-    "base64": Rule(texts.base64_in_text, "binary data as text", True),
-    "echo": Rule(texts.echoes, "content that stands earlier already", True),
-    "raw_log": Rule(texts.raw_logs, "logs in full", True),
-    "search_dump": Rule(texts.search_dumps, "searches that return whole files", True),
-    "unused_result": Rule(texts.unused_results, "tool results never used again", True),
-    "whole_file": Rule(texts.whole_files, "long files in full", True),
-    "heavy_tools": Rule(texts.heavy_tools, "heavy tool schemas"),
-    "thinking": Rule(texts.old_thinking, "thinking of turns that are over"),
-    "growth": Rule(growth.growth, "tokens a turn, and when the budget is crossed"),
-    "growing_system": Rule(growth.growing_system, "a system prompt that grows"),
-    "unstable_prefix": Rule(growth.unstable_prefix, "dates, times and ids that break the cache"),
-    "breakpoints": Rule(growth.breakpoints, "cache marks too many, too early or missing"),
+    "base64": Rule(texts.base64_in_text, ABOUT["base64"], True),
+    "echo": Rule(texts.echoes, ABOUT["echo"], True),
+    "raw_log": Rule(texts.raw_logs, ABOUT["raw_log"], True),
+    "search_dump": Rule(texts.search_dumps, ABOUT["search_dump"], True),
+    "unused_result": Rule(texts.unused_results, ABOUT["unused_result"], True),
+    "whole_file": Rule(texts.whole_files, ABOUT["whole_file"], True),
+    "heavy_tools": Rule(texts.heavy_tools, ABOUT["heavy_tools"]),
+    "thinking": Rule(texts.old_thinking, ABOUT["thinking"]),
+    "growth": Rule(growth.growth, ABOUT["growth"]),
+    "growing_system": Rule(growth.growing_system, ABOUT["growing_system"]),
+    "unstable_prefix": Rule(growth.unstable_prefix, ABOUT["unstable_prefix"]),
+    "breakpoints": Rule(growth.breakpoints, ABOUT["breakpoints"]),
 }
 """Every rule by its name."""
 

@@ -14,12 +14,12 @@ mod responses;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::convert::indices_in;
 use crate::interned::interned;
-use crate::reading::{Conversation, Draft};
+use crate::reading::{Conversation, Draft, part_key};
 use groups::{Group, Part, with_field};
 
 /// A conversation's entries with parallel calls parted. A place is an index of this list, an origin one of the caller's.
@@ -258,9 +258,9 @@ impl Parted {
             return Ok(with_field(first, key, blocks.as_any())?.into_any());
         }
         if self.format == "claude_code" && !entries.get_item(*place)?.is(&original) {
-            let (key, id) = (interned!(py, "message"), interned!(py, "id"));
-            let message = with_field(&first.get_item(key)?, id, &original.get_item(key)?.get_item(id)?)?;
-            return Ok(with_field(first, key, message.as_any())?.into_any());
+            let line = first.cast::<PyDict>()?.copy()?;
+            line.del_item(part_key(py))?;
+            return Ok(line.into_any());
         }
         Ok(first.clone())
     }

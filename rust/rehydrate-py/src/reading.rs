@@ -51,7 +51,6 @@ use crate::interned::interned;
 pub use bedrock::KEYS as BEDROCK_KEYS;
 pub use blocks::input_text;
 use blocks::{At, Body};
-pub use branch::transcript_branch;
 pub use call_inputs::{entry_inputs, entry_is_signed};
 pub use chat::function_id;
 pub use codex::{codex_items, codex_kept, codex_line, codex_lines, codex_turns_taken_back};
@@ -81,10 +80,10 @@ pub use said::{unit_memory, unit_text, without_calls};
 pub use seen_lines::SeenLines;
 pub use sent::{insertion_point, marks_in, sent_part, unmarked};
 pub use shortened::{ShortenedText, notice};
-pub use strings::{Id, Source};
+pub use strings::{Id, Numbers, Source};
 pub use thinking::{entries_without_thinking, has_claudes_thinking, is_claudes_thinking};
 use transcript::read_transcript;
-pub use transcript::{line_content, line_is_seen, line_is_users};
+pub use transcript::{line_content, line_is_seen, line_is_users, part_key, transcript_branch};
 
 /// Reads one entry into an empty body.
 type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;

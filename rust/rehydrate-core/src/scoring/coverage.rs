@@ -133,15 +133,20 @@ fn worth_of_class(class: Class) -> f64 {
     }
 }
 
-/// The worth of a mention: of its class, how many units made it, whether one acted on it, and how long ago the last was.
-fn worth(class: Class, acted_on: bool, units: u32, age_units: usize) -> f64 {
+/// What it is worth that so many units mention a feature.
+fn worth_of_units(units: u32) -> f64 {
+    f64::from(1 + units).ln()
+}
+
+/// The worth of a mention: of its class, of the units that made it, whether one acted on it, and how long ago the last was.
+fn worth(class: Class, acted_on: bool, of_units: f64, age_units: usize) -> f64 {
     let acted_on = if acted_on { ACTED_ON } else { 1.0 };
-    worth_of_class(class) * f64::from(1 + units).ln() * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+    worth_of_class(class) * of_units * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
 }
 
 /// The worth of a name: as an outline ranks what was left out.
 pub(crate) fn worth_of_name(acted_on: bool, units: u32, age_units: usize) -> f64 {
-    worth(Class::Name, acted_on, units, age_units)
+    worth(Class::Name, acted_on, worth_of_units(units), age_units)
 }
 
 /// Where a feature stands: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
@@ -227,8 +232,13 @@ impl FeatureTable {
 
     /// By id, what each feature is worth where `newest` is the last unit.
     fn worths(&self, newest: usize) -> Vec<f64> {
-        let of =
-            |feature: &Feature| worth(feature.class, feature.acted_on, feature.units, newest - feature.unit as usize);
+        // A logarithm takes as long as all else here, and few numbers of units occur.
+        let most = self.features.iter().map(|feature| feature.units).max().unwrap_or(0);
+        let of_units: Vec<f64> = (0..=most).map(worth_of_units).collect();
+        let of = |feature: &Feature| {
+            let age_units = newest - feature.unit as usize;
+            worth(feature.class, feature.acted_on, of_units[feature.units as usize], age_units)
+        };
         self.features.iter().map(of).collect()
     }
 

@@ -65,9 +65,11 @@ impl Prepared {
             lists.of(item).iter().for_each(|&feature| said[feature as usize] = true);
         }
         for (item, unit) in self.units_of_items().enumerate() {
-            let new = lists.of(item).iter().filter(|&&feature| !said[feature as usize]).count();
+            let of_item = lists.of(item);
+            let is_new = |&&feature: &&u32| !said[feature as usize];
+            let new = if is_kept(item) { 0 } else { of_item.iter().filter(is_new).count() };
             counts[unit].0 += u32::try_from(new).expect("under 4 billion mentions");
-            counts[unit].1 += u32::try_from(lists.of(item).len()).expect("under 4 billion mentions");
+            counts[unit].1 += u32::try_from(of_item.len()).expect("under 4 billion mentions");
         }
         counts.iter().map(|&(new, all)| if all == 0 { 1.0 } else { f64::from(new) / f64::from(all) }).collect()
     }

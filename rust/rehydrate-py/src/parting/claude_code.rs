@@ -1,28 +1,32 @@
-//! Claude Code's parallel calls. Each call is a line already; the lines of all calls but the first get an id of their own.
+//! Claude Code's parallel calls. Each call is a line already; the lines of all calls but the first get the number of their part.
+//! Their ids stay: the tree needs to know that they are of one message.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rustc_hash::FxHashMap;
 
 use super::groups::{Group, Part, all_are, by_call, is_block, own_calls, says, with_field};
 use crate::interned::interned;
-use crate::reading::{Columns, Fields, Id, is_list, is_signed, listed};
+use crate::reading::{Columns, Fields, Id, Numbers, is_list, is_signed, listed, part_key};
 
 /// The groups of lines whose calls may be parted: a line each.
 pub fn groups<'py>(entries: &[Bound<'py, PyAny>], of: &Columns) -> PyResult<Vec<Group<'py>>> {
     let Some(py) = entries.first().map(Bound::py) else { return Ok(Vec::new()) };
     let indices: Vec<usize> = of.of.rows.iter().map(|row| row.index).collect();
-    let mut messages = Messages::default();
+    // The lines of each of the model's messages, in the order of their first lines.
+    let (mut ids, mut messages) = (Numbers::default(), Vec::<Vec<usize>>::new());
     for &index in &indices {
         if is_by_model(&entries[index])?
-            && let Some(name) = message_of(&entries[index])?.map_or(Ok(None), |message| id_of(&message))?
+            && let Some(id) = message_of(&entries[index])?.map_or(Ok(None), |message| id_of(&message))?
         {
-            messages.add(name, index)?;
+            let place = ids.of(id)?;
+            messages.resize_with(messages.len().max(place + 1), Vec::new);
+            messages[place].push(index);
         }
     }
     let last = indices.iter().rev().find(|&&index| is_by_model(&entries[index]).unwrap_or(false));
     let mut answers: Option<Answers> = None;
     let mut found = Vec::new();
-    for (name, lines) in &messages.rows {
+    for lines in &messages {
         let calls = lines.iter().map(|&index| {
             let blocks = blocks_of(&entries[index])?;
             blocks.iter().try_fold(false, |any, block| Ok(any || is_block(block, &["tool_use"])?))
@@ -42,37 +46,16 @@ pub fn groups<'py>(entries: &[Bound<'py, PyAny>], of: &Columns) -> PyResult<Vec<
         }
         for (number, run) in runs.iter().enumerate().skip(1) {
             for &at in run {
-                let id = PyString::new(py, "#").call_method1("join", ((name, number.to_string()),))?;
-                found.push((lines[at], id));
+                found.push((lines[at], number));
             }
         }
     }
     found.sort_by_key(|(index, _)| *index);
-    let group = |(index, id): (usize, Bound<'py, PyAny>)| {
-        let (entry, key) = (&entries[index], interned!(py, "message"));
-        let message = with_field(&entry.get_item(key)?, interned!(py, "id"), &id)?;
-        let entry = with_field(entry, key, message.as_any())?.into_any();
+    let group = |(index, part): (usize, usize)| {
+        let entry = with_field(&entries[index], part_key(py), part.into_pyobject(py)?.as_any())?.into_any();
         Ok(Group { start: index, end: index + 1, parts: vec![Part::whole(index, entry)] })
     };
     found.into_iter().map(group).collect()
-}
-
-/// The lines of each of the model's messages, in the order of their first lines.
-#[derive(Default)]
-struct Messages<'py> {
-    place_of: FxHashMap<Vec<u8>, usize>,
-    rows: Vec<(Bound<'py, PyString>, Vec<usize>)>,
-}
-
-impl<'py> Messages<'py> {
-    fn add(&mut self, name: Bound<'py, PyString>, index: usize) -> PyResult<()> {
-        let place = *self.place_of.entry(Id::of(name.clone())?.as_bytes().to_vec()).or_insert(self.rows.len());
-        match self.rows.get_mut(place) {
-            Some((_, lines)) => lines.push(index),
-            None => self.rows.push((name, vec![index])),
-        }
-        Ok(())
-    }
 }
 
 /// The turns of lines, and in which of them each call is answered.

@@ -5,20 +5,22 @@
 //! messages and the results of its calls. A parent that is not in the file breaks the way: it goes on from the line before.
 //! `tests/formats/reading_twin.py` has the algorithm in Python, and `tests/formats/test_transcript_tree.py` the law.
 use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyString;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fields::{Fields, listed, text_of};
-use super::strings::Id;
-use super::transcript::{Kind, content_of, is_empty, is_of_subagent, kind_of};
+use super::strings::Numbers;
+use super::transcript::{Kind, Line, is_of_subagent};
 use crate::interned::interned;
 
-type Name = Vec<u8>;
+/// The number of an id.
+type Name = usize;
 
 /// Where a line hangs.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum Parent {
     /// On nothing that it names.
     None,
@@ -28,9 +30,7 @@ enum Parent {
 }
 
 /// A line that the model saw, as far as the tree asks.
-#[derive(Default)]
 struct Spoken {
-    index: usize,
     is_assistant: bool,
     /// A text of the user's: only there a conversation begins, or is taken up again.
     is_prompt: bool,
@@ -40,10 +40,38 @@ struct Spoken {
     calls: Vec<Name>,
     answers: Vec<Name>,
     source: Option<Name>,
-    time: Option<String>,
+    time: Option<PyBackedStr>,
 }
 
 impl Spoken {
+    fn of(line: &Line<'_>, ids: &mut Numbers) -> PyResult<Self> {
+        let py = line.entry.py();
+        let entry = Fields::needed(&line.entry, line.index, String::new)?;
+        let (mut calls, mut answers, mut results) = (Vec::new(), Vec::new(), 0);
+        for block in listed(Some(&line.content))? {
+            let Some(block) = Fields::of(&block) else { continue };
+            match block.kind()?.name().as_ref() {
+                "tool_result" => {
+                    results += 1;
+                    answers.extend(name_of(ids, block, interned!(py, "tool_use_id"))?);
+                }
+                kind if kind.ends_with("tool_use") => calls.extend(name_of(ids, block, interned!(py, "id"))?),
+                _ => {}
+            }
+        }
+        let is_summary = entry.is_set(interned!(py, "isCompactSummary"))?;
+        Ok(Self {
+            is_assistant: line.is_assistant(),
+            is_prompt: line.kind == Kind::User && results == 0 && !is_summary,
+            is_attached: line.kind == Kind::Queued || entry.is_set(interned!(py, "isMeta"))?,
+            message: line.message.clone().map(|id| ids.of(id)).transpose()?,
+            calls,
+            answers,
+            source: line.source.clone().map(|id| ids.of(id)).transpose()?,
+            time: entry.text(interned!(py, "timestamp"))?.and_then(|time| PyBackedStr::try_from(time).ok()),
+        })
+    }
+
     /// Whether somebody speaks with it, after what was said and answered before.
     fn is_turn(&self) -> bool {
         self.is_assistant || (self.answers.is_empty() && !self.is_attached)
@@ -62,165 +90,94 @@ enum Above {
     Gap(usize),
 }
 
-/// The lines on the branch of the newest leaf, by index, in the order of the conversation; None where no line names
-/// another: the order of the file is all there is.
-pub fn branch_of(entries: &[Bound<'_, PyAny>]) -> PyResult<Option<Vec<usize>>> {
-    let lines = read(entries)?;
-    if !lines.named {
-        return Ok(None);
-    }
-    let above = lines.above();
-    Ok(Tree { spoken: &lines.spoken, above: &above.of, missing: &above.missing }.branch())
-}
-
-/// The indices of a transcript's lines that the conversation went on from, in its order; None where no line names
-/// another.
-#[pyfunction]
-pub fn transcript_branch(entries: Vec<Bound<'_, PyAny>>) -> PyResult<Option<Vec<usize>>> {
-    branch_of(&entries)
-}
-
-/// A line of any kind: its parent, and its number among those that the model saw.
+/// A line of any kind.
 struct Node {
     parent: Parent,
+    is_sidechain: bool,
+    /// Its number among the lines that the model saw.
     spoken: Option<usize>,
     /// How many lines that the model saw are before it.
     rank: usize,
 }
 
-struct Lines {
-    nodes: Vec<Node>,
-    by_name: HashMap<Name, usize>,
-    spoken: Vec<Spoken>,
-    named: bool,
+/// The lines of a file, of any kind, as they hang on each other.
+#[derive(Default)]
+pub struct Nodes {
+    ids: Numbers,
+    by_name: FxHashMap<Name, usize>,
+    of: Vec<Node>,
+    /// Whether the lines of subagents count for nothing.
+    without_sidechains: bool,
 }
 
-fn read(entries: &[Bound<'_, PyAny>]) -> PyResult<Lines> {
-    let mut found: Vec<(Parent, Option<Spoken>, bool)> = Vec::with_capacity(entries.len());
-    let mut by_name: HashMap<Name, usize> = HashMap::with_capacity(entries.len());
-    let (mut has_main, mut has_sidechain) = (false, false);
-    for (index, entry) in entries.iter().enumerate() {
-        let py = entry.py();
-        let entry = Fields::needed(entry, index, String::new)?;
-        if let Some(name) = name_of(entry, interned!(py, "uuid"))? {
-            match by_name.entry(name) {
-                Occupied(_) => continue, // a resumed session repeats lines
-                Vacant(place) => place.insert(found.len()),
+impl Nodes {
+    /// Take the next line, and return its number; None where a line before has its name: a resumed session repeats lines.
+    pub fn add(&mut self, entry: Fields<'_, '_>) -> PyResult<Option<usize>> {
+        let number = self.of.len();
+        if let Some(name) = name_of(&mut self.ids, entry, interned!(entry.as_any().py(), "uuid"))? {
+            match self.by_name.entry(name) {
+                Occupied(_) => return Ok(None),
+                Vacant(place) => place.insert(number),
             };
         }
-        let spoken = spoken_of(entry, index)?;
-        let is_sidechain = is_of_subagent(entry)?;
-        has_main |= spoken.is_some() && !is_sidechain;
-        has_sidechain |= is_sidechain;
-        found.push((parent_of(entry)?, spoken, is_sidechain));
+        let (parent, is_sidechain) = (parent_of(&mut self.ids, entry)?, is_of_subagent(entry)?);
+        self.of.push(Node { parent, is_sidechain, spoken: None, rank: 0 });
+        Ok(Some(number))
     }
-    let mut lines = Lines { nodes: Vec::with_capacity(found.len()), by_name, spoken: Vec::new(), named: false };
-    let mut numbers: Vec<Option<usize>> = Vec::with_capacity(found.len());
-    for (parent, spoken, is_sidechain) in found {
-        if is_sidechain && has_main {
-            numbers.push(None);
-            continue;
+
+    /// Whether a subagent wrote a line.
+    pub fn is_sidechain(&self, node: usize) -> bool {
+        self.of[node].is_sidechain
+    }
+
+    /// Leave out what subagents wrote.
+    pub fn leave_out_sidechains(&mut self) {
+        self.without_sidechains = true;
+    }
+
+    fn is_in(&self, node: &Node) -> bool {
+        !(node.is_sidechain && self.without_sidechains)
+    }
+
+    /// The positions of the lines on the branch of the newest leaf, in the order of the conversation, among those that the
+    /// model saw; None where no line names another: the order of the file is all there is.
+    pub fn branch(mut self, lines: &[Line<'_>]) -> PyResult<Option<Vec<usize>>> {
+        if !self.of.iter().any(|node| self.is_in(node) && matches!(node.parent, Parent::Named(_))) {
+            return Ok(None);
         }
-        numbers.push(Some(lines.nodes.len()));
-        let rank = lines.spoken.len();
-        lines.named |= matches!(parent, Parent::Named(_));
-        lines.nodes.push(Node { parent, spoken: spoken.is_some().then_some(rank), rank });
-        lines.spoken.extend(spoken);
-    }
-    if has_sidechain && has_main {
-        let by_name = std::mem::take(&mut lines.by_name);
-        lines.by_name = by_name.into_iter().filter_map(|(name, at)| Some((name, numbers[at]?))).collect();
-    }
-    Ok(lines)
-}
-
-fn name_of<'py>(entry: Fields<'_, 'py>, key: &Bound<'py, PyString>) -> PyResult<Option<Name>> {
-    let Some(text) = entry.text(key)? else { return Ok(None) };
-    Ok(Some(Id::of(text)?.as_bytes().to_vec()))
-}
-
-fn parent_of(entry: Fields<'_, '_>) -> PyResult<Parent> {
-    let py = entry.as_any().py();
-    if let Some(parent) = name_of(entry, interned!(py, "parentUuid"))? {
-        return Ok(Parent::Named(parent));
-    }
-    // The first line after a compaction names what is before it so.
-    if let Some(parent) = name_of(entry, interned!(py, "logicalParentUuid"))? {
-        return Ok(Parent::Named(parent));
-    }
-    let is_boundary =
-        entry.text(interned!(py, "subtype"))?.is_some_and(|subtype| text_of(&subtype) == "compact_boundary");
-    let key = interned!(py, "parentUuid");
-    let is_root = !is_boundary && entry.get(key)?.is_none() && entry.has(key)?;
-    Ok(if is_root { Parent::Root } else { Parent::None })
-}
-
-fn spoken_of(entry: Fields<'_, '_>, index: usize) -> PyResult<Option<Spoken>> {
-    let py = entry.as_any().py();
-    let kind = kind_of(entry)?;
-    let Some(content) = content_of(entry, kind)? else { return Ok(None) };
-    if is_empty(Some(&content))? {
-        return Ok(None);
-    }
-    let mut of = Spoken { index, is_assistant: kind == Kind::Assistant, ..Spoken::default() };
-    of.source = name_of(entry, interned!(py, "sourceToolUseID"))?;
-    let time = entry.text(interned!(py, "timestamp"))?;
-    of.time = time.and_then(|time| time.to_str().ok().map(str::to_owned));
-    if of.is_assistant
-        && let Some(message) = entry.get(interned!(py, "message"))?
-        && let Some(message) = Fields::of(&message)
-    {
-        of.message = name_of(message, interned!(py, "id"))?;
-    }
-    let mut results = 0;
-    for block in listed(Some(&content))? {
-        let Some(block) = Fields::of(&block) else { continue };
-        match block.kind()?.name().as_ref() {
-            "tool_result" => {
-                results += 1;
-                of.answers.extend(name_of(block, interned!(py, "tool_use_id"))?);
+        let spoken = lines.iter().map(|line| Spoken::of(line, &mut self.ids)).collect::<PyResult<Vec<_>>>()?;
+        let mut rank = 0;
+        for (at, node) in self.of.iter_mut().enumerate() {
+            node.rank = rank;
+            if lines.get(rank).is_some_and(|line| line.node == at) {
+                node.spoken = Some(rank);
+                rank += 1;
             }
-            kind if kind.ends_with("tool_use") => of.calls.extend(name_of(block, interned!(py, "id"))?),
-            _ => {}
         }
+        let above = self.above(spoken.len());
+        Ok(Tree { spoken: &spoken, above: &above.of, missing: &above.missing }.branch())
     }
-    let is_summary = entry.is_set(interned!(py, "isCompactSummary"))?;
-    of.is_attached = kind == Kind::Queued || entry.is_set(interned!(py, "isMeta"))?;
-    of.is_prompt = kind == Kind::User && results == 0 && !is_summary;
-    Ok(Some(of))
-}
 
-/// Of a line whose way is being followed.
-const ON_THE_WAY: Above = Above::Gap(usize::MAX);
-
-struct AllAbove {
-    /// Of each line that the model saw.
-    of: Vec<Above>,
-    /// Of each missing line how many lines that the model saw are before the first that hangs on it.
-    missing: Vec<usize>,
-}
-
-impl Lines {
     /// What each line that the model saw hangs on, past the lines that it did not see.
-    fn above(&self) -> AllAbove {
-        let mut missing: HashMap<&[u8], usize> = HashMap::new();
+    fn above(&self, spoken: usize) -> AllAbove {
+        let mut missing: FxHashMap<Name, usize> = FxHashMap::default();
         let mut ranks: Vec<usize> = Vec::new();
-        let mut known: Vec<Option<Above>> = vec![None; self.nodes.len()];
-        let mut of = vec![Above::Root; self.spoken.len()];
-        for start in 0..self.nodes.len() {
+        let mut known: Vec<Option<Above>> = vec![None; self.of.len()];
+        let mut of = vec![Above::Root; spoken];
+        for start in (0..self.of.len()).filter(|&at| self.is_in(&self.of[at])) {
             let (mut way, mut at) = (Vec::new(), start);
             let found = loop {
-                let node = &self.nodes[at];
+                let node = &self.of[at];
                 match known[at] {
-                    Some(ON_THE_WAY) => break Above::Gap(self.nodes[way.last().copied().unwrap_or(at)].rank),
+                    Some(ON_THE_WAY) => break Above::Gap(self.of[way.last().copied().unwrap_or(at)].rank),
                     Some(found) => break found,
                     None => known[at] = Some(ON_THE_WAY),
                 }
                 way.push(at);
-                match &node.parent {
+                match node.parent {
                     Parent::None => break Above::Gap(node.rank),
                     Parent::Root => break Above::Root,
-                    Parent::Named(name) => match self.by_name.get(name) {
+                    Parent::Named(name) => match self.by_name.get(&name).filter(|&&at| self.is_in(&self.of[at])) {
                         None => {
                             let next = ranks.len();
                             let number = *missing.entry(name).or_insert(next);
@@ -231,7 +188,7 @@ impl Lines {
                             break Above::Missing(number);
                         }
                         Some(&parent) if known[parent] == Some(ON_THE_WAY) => break Above::Gap(node.rank),
-                        Some(&parent) => match self.nodes[parent].spoken {
+                        Some(&parent) => match self.of[parent].spoken {
                             Some(number) => break Above::Spoken(number),
                             None => at = parent,
                         },
@@ -241,12 +198,41 @@ impl Lines {
             for at in way {
                 known[at] = Some(found);
             }
-            if let Some(number) = self.nodes[start].spoken {
+            if let Some(number) = self.of[start].spoken {
                 of[number] = found;
             }
         }
         AllAbove { of, missing: ranks }
     }
+}
+
+fn name_of<'py>(ids: &mut Numbers, entry: Fields<'_, 'py>, key: &Bound<'py, PyString>) -> PyResult<Option<Name>> {
+    entry.text(key)?.map(|name| ids.of(name)).transpose()
+}
+
+fn parent_of(ids: &mut Numbers, entry: Fields<'_, '_>) -> PyResult<Parent> {
+    let py = entry.as_any().py();
+    // The first line after a compaction names what is before it in the second way.
+    for key in [interned!(py, "parentUuid"), interned!(py, "logicalParentUuid")] {
+        if let Some(parent) = name_of(ids, entry, key)? {
+            return Ok(Parent::Named(parent));
+        }
+    }
+    let is_boundary =
+        entry.text(interned!(py, "subtype"))?.is_some_and(|subtype| text_of(&subtype) == "compact_boundary");
+    let key = interned!(py, "parentUuid");
+    let is_root = !is_boundary && entry.get(key)?.is_none() && entry.has(key)?;
+    Ok(if is_root { Parent::Root } else { Parent::None })
+}
+
+/// Of a line whose way is being followed.
+const ON_THE_WAY: Above = Above::Gap(usize::MAX);
+
+struct AllAbove {
+    /// Of each line that the model saw.
+    of: Vec<Above>,
+    /// Of each missing line how many lines that the model saw are before the first that hangs on it.
+    missing: Vec<usize>,
 }
 
 struct Tree<'a> {
@@ -263,7 +249,7 @@ impl Tree<'_> {
         way.iter().for_each(|&at| is_in[at] = true);
         self.add_what_belongs(&way, &mut is_in);
         self.add_what_hangs_on_nothing_known(&passed, &mut is_in);
-        Some(self.ordered(&way, &is_in).into_iter().map(|at| self.spoken[at].index).collect())
+        Some(self.ordered(&way, &is_in))
     }
 
     /// The newest line on which no other hangs: by time where all say theirs alike, else by place.
@@ -290,8 +276,8 @@ impl Tree<'_> {
     }
 
     /// Of each line the message that it belongs to with nothing behind it: a line of it, a result, what a harness added.
-    fn unfinished(&self) -> Vec<Option<&Name>> {
-        let mut known: Vec<Option<Option<&Name>>> = vec![None; self.spoken.len()];
+    fn unfinished(&self) -> Vec<Option<Name>> {
+        let mut known: Vec<Option<Option<Name>>> = vec![None; self.spoken.len()];
         for start in 0..self.spoken.len() {
             let (mut path, mut at) = (Vec::new(), start);
             let found = loop {
@@ -302,7 +288,7 @@ impl Tree<'_> {
                 path.push(at);
                 let line = &self.spoken[at];
                 if line.is_assistant {
-                    break line.message.as_ref();
+                    break line.message;
                 }
                 match self.above[at] {
                     Above::Spoken(parent) if !line.is_turn() => at = parent,
@@ -317,9 +303,9 @@ impl Tree<'_> {
     /// Whether the way from a line passes a message after another turn.
     fn goes_on_from(
         &self,
-        message: &Name,
+        message: Name,
         leaf: usize,
-        unfinished: &[Option<&Name>],
+        unfinished: &[Option<Name>],
         known: &mut [Option<bool>],
     ) -> bool {
         let (mut path, mut at) = (Vec::new(), leaf);
@@ -330,7 +316,7 @@ impl Tree<'_> {
             known[at] = Some(false); // a circle goes on from nothing
             path.push(at);
             let line = &self.spoken[at];
-            if line.is_assistant && line.message.as_ref() == Some(message) {
+            if line.is_assistant && line.message == Some(message) {
                 break false;
             }
             let Above::Spoken(parent) = self.above[at] else { break false };
@@ -370,15 +356,15 @@ impl Tree<'_> {
     /// Add the other lines of the messages on the way, results of their calls, and what a harness adds to any of these.
     fn add_what_belongs(&self, way: &[usize], is_in: &mut [bool]) {
         let spoken = self.spoken;
-        let messages: HashSet<&Name> = way.iter().filter_map(|&at| spoken[at].message.as_ref()).collect();
-        let answered: HashSet<&Name> = way.iter().flat_map(|&at| &spoken[at].answers).collect();
+        let messages: FxHashSet<Name> = way.iter().filter_map(|&at| spoken[at].message).collect();
+        let answered: FxHashSet<&Name> = way.iter().flat_map(|&at| &spoken[at].answers).collect();
         for at in 0..spoken.len() {
             let follows =
                 || matches!(self.above[at], Above::Spoken(parent) if is_in[parent] && spoken[parent].is_assistant);
-            let belongs = spoken[at].message.as_ref().map_or_else(follows, |message| messages.contains(message));
+            let belongs = spoken[at].message.map_or_else(follows, |message| messages.contains(&message));
             is_in[at] |= spoken[at].is_assistant && belongs;
         }
-        let calls: HashSet<&Name> =
+        let calls: FxHashSet<&Name> =
             (0..spoken.len()).filter(|&at| is_in[at]).flat_map(|at| &spoken[at].calls).collect();
         for at in 0..spoken.len() {
             let answers = spoken[at].answers.iter().any(|answer| calls.contains(answer) && !answered.contains(answer));
@@ -418,9 +404,9 @@ impl Tree<'_> {
 
     /// The order of the file, but for a line before its parent, and for a result after what the model went on with.
     fn ordered(&self, way: &[usize], is_in: &[bool]) -> Vec<usize> {
-        let mut hung: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut hung: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let next_turns = self.next_turns(way);
-        let mut place_on_way: HashMap<usize, usize> = HashMap::new();
+        let mut place_on_way: FxHashMap<usize, usize> = FxHashMap::default();
         way.iter().enumerate().for_each(|(place, &at)| {
             place_on_way.insert(at, place);
         });
@@ -477,18 +463,18 @@ impl Tree<'_> {
     /// Per place on the way, the line with which the conversation goes on after that message and its results.
     fn next_turns(&self, way: &[usize]) -> Vec<Option<usize>> {
         let mut turns: Vec<Option<usize>> = vec![None; way.len()];
-        let mut messages: Vec<Option<&Name>> = vec![None; way.len()];
+        let mut messages: Vec<Option<Name>> = vec![None; way.len()];
         let mut current = None;
         for place in (0..way.len()).rev() {
             if self.spoken[way[place]].is_assistant {
-                current = self.spoken[way[place]].message.as_ref();
+                current = self.spoken[way[place]].message;
             }
             messages[place] = current;
         }
         for place in 1..way.len() {
             let next = &self.spoken[way[place - 1]];
             let is_same = if next.is_assistant {
-                next.message.as_ref() == messages[place]
+                next.message == messages[place]
             } else {
                 next.is_attached || !next.answers.is_empty()
             };

@@ -1,13 +1,12 @@
 //! Lines of transcripts that are no longer of the conversation: taken back by the user, or said before.
 use pyo3::prelude::*;
-use pyo3::types::PyFrozenSet;
+use pyo3::types::{PyFrozenSet, PyList};
 use rustc_hash::FxHashSet;
 
-use super::branch::branch_of;
 use super::codex::{codex_line, codex_lines, codex_turns_taken_back};
 use super::fields::{Fields, listed};
 use super::strings::Id;
-use super::transcript::line_is_seen;
+use super::transcript::{line_is_seen, transcript_branch};
 use crate::interned::interned;
 
 /// The indices of lines that the model may have seen before the user took them back, and of Codex' events by which the user did:
@@ -27,7 +26,7 @@ pub fn taken_back<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bo
     } else if format == "claude_code" {
         let lines = listed(Some(entries))?.into_iter().enumerate();
         let (places, lines): (Vec<usize>, Vec<_>) = lines.filter(|(_, line)| Fields::of(line).is_some()).unzip();
-        if let Some(branch) = branch_of(&lines)? {
+        if let Some(branch) = transcript_branch(PyList::new(entries.py(), &lines)?.as_any())? {
             let there: FxHashSet<usize> = branch.into_iter().collect();
             for (number, line) in lines.iter().enumerate() {
                 if !there.contains(&number) && line_is_seen(line)? {

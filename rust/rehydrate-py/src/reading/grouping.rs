@@ -1,5 +1,5 @@
 //! Messages into atomic units, a tool call with its results: `tests/formats/reading_twin.py` has the slow twin.
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::strings::Id;
 
@@ -52,7 +52,7 @@ impl Units {
 /// An answer belongs to the latest unanswered call of its id; else to the answered call; else to a later call.
 pub fn group<'a>(messages: usize, ids: impl Iterator<Item = (&'a [Id], &'a [Id])>, links: &[(usize, usize)]) -> Units {
     let mut parent: Vec<usize> = (0..messages).collect();
-    let mut calls_of: HashMap<&[u8], Calls> = HashMap::new();
+    let mut calls_of: FxHashMap<&[u8], Calls> = FxHashMap::default();
     let mut early = Vec::new();
     for (position, (calls, answers)) in ids.enumerate() {
         for call in calls {

@@ -1,14 +1,13 @@
 //! Lines of Claude Code's transcripts in the order of their conversation, and merged into messages.
-use std::collections::HashMap;
-
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{CallLine, calls_first};
 use rehydrate_core::rules::anthropic::Text;
+use rustc_hash::FxHashMap;
 
 use super::fields::{Fields, text_of};
 use super::rules::{blocks_of, is_of_type, text_state};
-use super::strings::Id;
+use super::strings::Numbers;
 use super::transcript::{Line, Lines};
 use crate::interned::interned;
 
@@ -23,7 +22,7 @@ pub fn lines_in_order<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Line<'py
         let mut lines: Vec<Option<Line<'py>>> = lines.into_iter().map(Some).collect();
         return Ok(places.into_iter().filter_map(|place| lines[place].take()).collect());
     };
-    let mut by_index: HashMap<usize, Line<'py>> = lines.into_iter().map(|line| (line.index, line)).collect();
+    let mut by_index: FxHashMap<usize, Line<'py>> = lines.into_iter().map(|line| (line.index, line)).collect();
     Ok(branch.iter().filter_map(|index| by_index.remove(index)).collect())
 }
 
@@ -32,10 +31,10 @@ fn call_lines(lines: &[Line<'_>]) -> PyResult<Vec<CallLine>> {
     let read = |line: &Line<'_>| {
         let mut made = CallLine { is_assistant: line.is_assistant(), ..CallLine::default() };
         made.message = match &line.message {
-            Some(id) => messages.of(Id::of(id.clone())?.as_bytes().to_vec()),
+            Some(id) => messages.of(id.clone())?,
             None => messages.new_one(),
         };
-        for block in blocks_of(line.content.as_ref(), line.index)? {
+        for block in blocks_of(Some(&line.content), line.index)? {
             let Some(block) = Fields::of(&block) else { continue };
             let py = line.entry.py();
             let (key, found) = match block.kind()?.name().as_ref() {
@@ -46,36 +45,12 @@ fn call_lines(lines: &[Line<'_>]) -> PyResult<Vec<CallLine>> {
             if let Some(id) = block.text(key)?
                 && !id.is_empty()?
             {
-                found.push(ids.of(Id::of(id)?.as_bytes().to_vec()));
+                found.push(ids.of(id)?);
             }
         }
         Ok(made)
     };
     lines.iter().map(read).collect()
-}
-
-/// Numbers of ids, as they come.
-#[derive(Default)]
-struct Numbers {
-    of: HashMap<Vec<u8>, usize>,
-    count: usize,
-}
-
-impl Numbers {
-    fn of(&mut self, id: Vec<u8>) -> usize {
-        if let Some(number) = self.of.get(&id) {
-            return *number;
-        }
-        let number = self.new_one();
-        self.of.insert(id, number);
-        number
-    }
-
-    /// The number of something without an id.
-    fn new_one(&mut self) -> usize {
-        self.count += 1;
-        self.count
-    }
 }
 
 /// Merge the lines into messages; their blocks are the same objects as in the transcript.
@@ -85,9 +60,9 @@ impl Numbers {
 #[pyfunction]
 pub fn merged_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Merged<'py>>> {
     let mut turns: Vec<Vec<Line<'py>>> = Vec::new();
-    let mut by_id: HashMap<Vec<u8>, usize> = HashMap::new();
+    let (mut ids, mut by_id) = (Numbers::default(), FxHashMap::default());
     for line in lines_in_order(entries)? {
-        let id = line.message.clone().map(Id::of).transpose()?.map(|id| id.as_bytes().to_vec());
+        let id = line.message.clone().map(|id| ids.of(id)).transpose()?;
         let known = match &id {
             Some(id) => by_id.get(id).copied(),
             None => turns.len().checked_sub(1).filter(|last| !line.is_assistant() && !turns[*last][0].is_assistant()),
@@ -122,8 +97,8 @@ fn merge_users<'py>(py: Python<'py>, turn: &[Line<'py>], messages: &mut Vec<Merg
     let user = interned!(py, "user");
     let (mut results, mut answering, mut spoken) = (Vec::new(), Vec::new(), Vec::new());
     for line in turn {
-        if let Some(content) = line.content.as_ref().filter(|content| content.is_instance_of::<PyString>()) {
-            spoken.push(message(py, user, content, &[line.index])?);
+        if line.content.is_instance_of::<PyString>() {
+            spoken.push(message(py, user, &line.content, &[line.index])?);
             continue;
         }
         let mut rest = Vec::new();
@@ -143,7 +118,7 @@ fn merge_users<'py>(py: Python<'py>, turn: &[Line<'py>], messages: &mut Vec<Merg
 /// The blocks of a line's content without blank ones, which are not sent.
 fn sent_blocks<'py>(line: &Line<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let mut blocks = Vec::new();
-    for block in blocks_of(line.content.as_ref(), line.index)? {
+    for block in blocks_of(Some(&line.content), line.index)? {
         if matches!(text_state(&block)?, Some(Text::Blank)) || is_empty_text(&block)? {
             continue;
         }

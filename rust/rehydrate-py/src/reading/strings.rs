@@ -1,9 +1,10 @@
-//! Python strings as they are read: texts, and ids of tool calls.
+//! Python strings as they are read: texts, ids of tool calls, and numbers for ids.
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyString};
+use rustc_hash::FxHashMap;
 
 /// A Python string that is read as UTF-8.
 pub enum Source {
@@ -83,6 +84,31 @@ impl Id {
             Self::Borrowed(id) => id.as_py_str().bind(py).clone(),
             Self::Encoded(_, original) => original.bind(py).clone(),
         }
+    }
+}
+
+/// Numbers of ids from 0 up, as they come.
+#[derive(Default)]
+pub struct Numbers {
+    of: FxHashMap<Vec<u8>, usize>,
+    count: usize,
+}
+
+impl Numbers {
+    pub fn of(&mut self, id: Bound<'_, PyString>) -> PyResult<usize> {
+        let id = Id::of(id)?;
+        if let Some(number) = self.of.get(id.as_bytes()) {
+            return Ok(*number);
+        }
+        let number = self.new_one();
+        self.of.insert(id.as_bytes().to_vec(), number);
+        Ok(number)
+    }
+
+    /// The number of something without an id.
+    pub fn new_one(&mut self) -> usize {
+        self.count += 1;
+        self.count - 1
     }
 }
 

@@ -8,37 +8,65 @@
 //! One assistant message is several lines with one `message.id`, and results of its first calls may come before the lines of
 //! its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude Code writes as the
 //! user (isMeta, isCompactSummary, a task's notification) are user messages that the model sees, but no turns of the user.
-use std::collections::{HashMap, HashSet};
-
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::blocks::{At, Body};
-use super::branch::branch_of;
+use super::branch::Nodes;
 use super::columns::{Columns, is_blank};
 use super::conversation::Conversation;
 use super::draft::{Draft, Speaker};
 use super::facts::{Facts, Notes};
 use super::fields::{Fields, text_of as lossy};
-use super::strings::Id;
+use super::strings::{Id, Numbers};
 use crate::errors::raise;
 use crate::interned::interned;
 
 /// A line that the model saw.
 pub struct Line<'py> {
     pub index: usize,
-    kind: Kind,
+    /// Its number in the tree.
+    pub node: usize,
+    pub kind: Kind,
     pub entry: Bound<'py, PyAny>,
-    pub content: Option<Bound<'py, PyAny>>,
-    /// Of the assistant's message; its lines have the same.
+    pub content: Bound<'py, PyAny>,
+    /// The id of the assistant's message; its lines have the same.
     pub message: Option<Bound<'py, PyString>>,
+    /// The part of that message that it is in, where its calls were parted.
+    part: usize,
+    /// The id of the call whose tool added it.
+    pub source: Option<Bound<'py, PyString>>,
 }
 
-impl Line<'_> {
+impl<'py> Line<'py> {
+    /// An entry, if the model may have seen it: Claude Code leaves out what is empty.
+    fn of(entry: &Bound<'py, PyAny>, kind: Kind, index: usize, node: usize) -> PyResult<Option<Self>> {
+        let (py, of) = (entry.py(), Fields::needed(entry, index, String::new)?);
+        let Some(around) = around_content(of, kind)? else { return Ok(None) };
+        let Some(around) = Fields::of(&around) else { return Ok(None) };
+        let Some(content) = around.get(content_key(py, kind))? else { return Ok(None) };
+        if is_empty(&content)? {
+            return Ok(None);
+        }
+        let (mut message, mut part) = (None, 0);
+        if kind == Kind::Assistant {
+            message = around.text(interned!(py, "id"))?;
+            part = of.get(part_key(py))?.and_then(|part| part.extract().ok()).unwrap_or(0);
+        }
+        let source = of.text(interned!(py, "sourceToolUseID"))?;
+        Ok(Some(Self { index, node, kind, entry: entry.clone(), content, message, part, source }))
+    }
+
     pub fn is_assistant(&self) -> bool {
         self.kind == Kind::Assistant
     }
+}
+
+/// Where a line of a message whose calls were parted has the number of its part.
+pub fn part_key(py: Python<'_>) -> &Bound<'_, PyString> {
+    interned!(py, "rehydrate_part")
 }
 
 /// Who wrote a line.
@@ -59,16 +87,16 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let mut draft = Draft::with_capacity(lines.len());
     let (mut body, mut notes) = (Body::default(), Notes::default());
     let mut links = Vec::new();
-    let mut first_lines: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut callers: HashMap<Vec<u8>, usize> = HashMap::new();
+    let (mut messages, mut first_lines) = (Numbers::default(), FxHashMap::default());
+    let mut callers: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     for (number, line) in lines.into_iter().enumerate() {
-        let (entry, content) = (Fields::needed(&line.entry, line.index, String::new)?, line.content.as_ref());
+        let entry = Fields::needed(&line.entry, line.index, String::new)?;
         body.begin(line.index);
-        body.add_content(content, PieceKind::Text, At::Root(None, "content"))?;
+        body.add_content(Some(&line.content), PieceKind::Text, At::Root(None, "content"))?;
         let mut is_user_turn = false;
         let speaker = if line.kind == Kind::Assistant {
             if let Some(id) = line.message {
-                let first = *first_lines.entry(Id::of(id)?.as_bytes().to_vec()).or_insert(number);
+                let first = *first_lines.entry((messages.of(id)?, line.part)).or_insert(number);
                 if first != number {
                     links.push((first, number));
                 }
@@ -84,7 +112,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
             Speaker::known(Role::User, interned!(py, "user"))
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
-        if let Some(source) = entry.text(interned!(py, "sourceToolUseID"))? {
+        if let Some(source) = line.source {
             links.extend(callers.get(Id::of(source)?.as_bytes()).map(|&caller| (caller, number)));
         }
         notes.take(py, &mut body)?;
@@ -148,66 +176,79 @@ pub struct Lines<'py> {
 }
 
 impl<'py> Lines<'py> {
+    /// The lines that the model saw. Raises InvalidMessageError for what is no line of a transcript.
     pub fn of(entries: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let py = entries.py();
-        let (mut lines, mut sidechain, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
-        let mut seen: HashSet<Vec<u8>> = HashSet::new();
-        let mut all: Vec<Bound<'py, PyAny>> = Vec::new();
+        Self::read(entries, true)
+    }
+
+    fn read(entries: &Bound<'py, PyAny>, is_strict: bool) -> PyResult<Self> {
+        let (mut nodes, mut lines, mut ignored) = (Nodes::default(), Vec::new(), Vec::new());
         for (index, raw) in entries.try_iter()?.enumerate() {
-            all.push(raw?);
-            let entry = Fields::needed(&all[index], index, String::new)?;
+            let raw = raw?;
+            let entry = Fields::needed(&raw, index, String::new)?;
             let kind = kind_of(entry)?;
-            if kind == Kind::Unseen {
-                if entry.kind()?.0.is_none() {
-                    let named = entry.get(interned!(py, "type"))?;
-                    let remedy = "pass only the lines of one transcript";
-                    let said = (index, "type", named, "a transcript line's type", remedy);
-                    return Err(raise(py, "InvalidMessageError", said));
-                }
+            if is_strict && kind == Kind::Unseen {
+                check_type(entry, index)?;
+            }
+            let Some(node) = nodes.add(entry)? else {
                 ignored.push(index);
                 continue;
-            }
-            if let Some(uuid) = entry.text(interned!(py, "uuid"))?
-                && !seen.insert(Id::of(uuid)?.as_bytes().to_vec())
-            {
-                ignored.push(index);
-                continue;
-            }
-            let message = entry.get(interned!(py, "message"))?;
-            let of = message.as_ref().and_then(Fields::of);
-            if kind != Kind::Queued && of.is_none() {
-                let remedy = format!("a '{}' line needs its message; leave the line out", entry.kind()?.name());
-                let said = (index, "message", &message, "a mapping", remedy);
-                return Err(raise(py, "InvalidMessageError", said));
-            }
-            let content = content_of(entry, kind)?;
-            if is_empty(content.as_ref())? {
-                ignored.push(index);
-                continue;
-            }
-            let message = match of.filter(|_| kind == Kind::Assistant) {
-                Some(of) => of.text(interned!(py, "id"))?,
-                None => None,
             };
-            // The SDK's stream names the subagent's call where the file has isSidechain.
-            let is_sidechain = is_of_subagent(entry)?;
-            let line = Line { index, kind, entry: all[index].clone(), content, message };
-            if is_sidechain { sidechain.push(line) } else { lines.push(line) }
+            if let Some(line) = Line::of(&raw, kind, index, node)? {
+                lines.push(line);
+                continue;
+            }
+            if is_strict && matches!(kind, Kind::User | Kind::Assistant) {
+                check_message(entry, index)?;
+            }
+            ignored.push(index);
         }
-        if lines.is_empty() {
-            lines = std::mem::take(&mut sidechain);
+        let mut leave_out = |lines: &mut Vec<Line<'py>>, is_out: &dyn Fn(&Line<'py>) -> bool| {
+            ignored.extend(lines.iter().filter(|line| is_out(line)).map(|line| line.index));
+            lines.retain(|line| !is_out(line));
+        };
+        if lines.iter().any(|line| !nodes.is_sidechain(line.node)) {
+            leave_out(&mut lines, &|line| nodes.is_sidechain(line.node));
+            nodes.leave_out_sidechains();
         }
-        ignored.extend(sidechain.iter().map(|line| line.index));
-        let branch = branch_of(&all)?;
+        let branch = nodes.branch(&lines)?;
+        let branch = branch.map(|places| places.into_iter().map(|at| lines[at].index).collect::<Vec<_>>());
         if let Some(branch) = &branch {
-            let on_branch: HashSet<usize> = branch.iter().copied().collect();
-            let (kept, left): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| on_branch.contains(&line.index));
-            ignored.extend(left.iter().map(|line| line.index));
-            lines = kept;
+            let on_branch: FxHashSet<usize> = branch.iter().copied().collect();
+            leave_out(&mut lines, &|line| !on_branch.contains(&line.index));
         }
         ignored.sort_unstable();
         Ok(Self { lines, branch, ignored })
     }
+}
+
+/// The indices of a transcript's lines that the conversation went on from, in its order; None where no line names
+/// another.
+#[pyfunction]
+pub fn transcript_branch(entries: &Bound<'_, PyAny>) -> PyResult<Option<Vec<usize>>> {
+    Ok(Lines::read(entries, false)?.branch)
+}
+
+/// Refuse an entry without a type.
+fn check_type(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
+    let py = entry.as_any().py();
+    if entry.kind()?.0.is_some() {
+        return Ok(());
+    }
+    let named = entry.get(interned!(py, "type"))?;
+    let remedy = "pass only the lines of one transcript";
+    Err(raise(py, "InvalidMessageError", (index, "type", named, "a transcript line's type", remedy)))
+}
+
+/// Refuse a line without its message.
+fn check_message(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
+    let py = entry.as_any().py();
+    let message = entry.get(interned!(py, "message"))?;
+    if message.as_ref().and_then(Fields::of).is_some() {
+        return Ok(());
+    }
+    let remedy = format!("a '{}' line needs its message; leave the line out", entry.kind()?.name());
+    Err(raise(py, "InvalidMessageError", (index, "message", &message, "a mapping", remedy)))
 }
 
 /// Whether a subagent wrote it.
@@ -238,14 +279,23 @@ fn is_queued(entry: Fields<'_, '_>) -> PyResult<bool> {
 
 /// The content of a line; None where it has none, or no message around it.
 pub fn content_of<'py>(entry: Fields<'_, 'py>, kind: Kind) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = entry.as_any().py();
-    let (around, key) = match kind {
-        Kind::Unseen => return Ok(None),
-        Kind::Queued => (interned!(py, "attachment"), interned!(py, "prompt")),
-        _ => (interned!(py, "message"), interned!(py, "content")),
-    };
-    let around = entry.get(around)?;
+    let around = around_content(entry, kind)?;
+    let key = content_key(entry.as_any().py(), kind);
     around.as_ref().and_then(Fields::of).map_or(Ok(None), |around| around.get(key))
+}
+
+/// What is around the content of a line.
+fn around_content<'py>(entry: Fields<'_, 'py>, kind: Kind) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = entry.as_any().py();
+    match kind {
+        Kind::Unseen => Ok(None),
+        Kind::Queued => entry.get(interned!(py, "attachment")),
+        Kind::User | Kind::Assistant => entry.get(interned!(py, "message")),
+    }
+}
+
+fn content_key<'py>(py: Python<'py>, kind: Kind) -> &'py Bound<'py, PyString> {
+    if kind == Kind::Queued { interned!(py, "prompt") } else { interned!(py, "content") }
 }
 
 /// Where the content of a line is.
@@ -255,8 +305,7 @@ pub fn path_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Bound<'py, PyTuple>> {
 }
 
 /// Whether Claude Code leaves such a content out when it sends.
-pub fn is_empty(content: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
-    let Some(content) = content else { return Ok(true) };
+fn is_empty(content: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Ok(text) = content.cast::<PyString>() {
         return Ok(is_blank(&lossy(text)));
     }

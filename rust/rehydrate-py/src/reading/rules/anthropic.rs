@@ -52,7 +52,7 @@ pub fn merged(entries: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
             }
             messages.len() - 1
         });
-        for block in blocks_of(line.content.as_ref(), line.index)? {
+        for block in blocks_of(Some(&line.content), line.index)? {
             let block = block_of(&block, line.index)?;
             if block.part.text != Some(Text::Blank) {
                 messages[at].blocks.push(block);
