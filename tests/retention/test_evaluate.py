@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -340,6 +342,18 @@ def test_what_a_callers_function_may_not_return_is_named(returned: Any, problem:
 def test_a_strategy_that_cannot_be_had_is_named(name: str, problem: str) -> None:
     with pytest.raises(InvalidArgumentError, match=problem):
         named_strategy(name)
+
+
+def test_a_strategy_may_be_of_any_file_and_of_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    code = "class Mine:\n    last = staticmethod(lambda messages, query, ratio: messages[-1:])\n"
+    Path("keep-the-last.py").write_text(code)
+    said = [{"role": "user", "content": word} for word in ("tide", "berth")]
+    kept = named_strategy("keep-the-last:Mine.last").compact(said, None, 0.5)
+    assert list(kept) == said[1:]
 
 
 def test_a_mean_is_within_its_interval() -> None:

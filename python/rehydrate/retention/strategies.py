@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
-from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any
 
@@ -105,14 +106,15 @@ def named_strategy(name: str) -> Strategy:
 has no attribute 'nothing'; name a function (messages, query, ratio) -> messages of a module that \
 can be imported
     """
-    if not all(name.partition(":")):
+    module, colon, path = name.partition(":")
+    if not (module and colon and path):
         raise InvalidArgumentError(f"strategy is {name!r}; write it as module:function")
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
     remedy = "name a function (messages, query, ratio) -> messages of a module that can be imported"
     try:
-        function = resolve_name(name)
+        function = attrgetter(path)(import_module(module))
     except Exception as error:  # any error of the import
         raise InvalidArgumentError(f"strategy {name!r}: {error_text(error)}; {remedy}") from error
     if not callable(function):
