@@ -34,7 +34,7 @@ _MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALF
 """The model wrote a call that is none; asked again it may write another."""
 
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 """Of the JSON path of an argument: a name, an index, or a name in quotes."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
@@ -100,7 +100,7 @@ def _grown(call: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
         elif isinstance(value, float) and value.is_integer():
             value = int(value)
         found = _STEP.findall(each["jsonPath"])
-        steps = [name or quoted or int(index) for name, index, _, quoted in found]
+        steps = [int(index) if index else name or one or two for name, index, one, two in found]
         _put(args, steps, value)
     kept = {key: value for key, value in call.items() if key != "willContinue"}
     return {**kept, **named, "args": args}

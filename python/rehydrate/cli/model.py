@@ -130,8 +130,10 @@ def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
         Column("precision", ["+".join(model.precisions) for model in models]),
         Column("size", [size(model.bytes) for model in models], ">", 1),
         Column("sha256", [digest[:12] for digest in digests], rank=4),
+        Column("path", [terminal.safe(model.path) for model in models]),
     ]
-    yield from table(columns, terminal, Column("path", [model.path for model in models]))
+    longest = max((len(model.path) for model in models), default=0)
+    yield from table(columns, terminal._replace(width=terminal.width + 2 * longest))  # paths whole
 
 
 SAMPLES = 32

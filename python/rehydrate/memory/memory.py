@@ -119,7 +119,7 @@ class Memory(Closing):
         ``index_bytes`` limits the RAM of all indexes together: the least recently used are dropped
         first and read again on demand. ``vectors`` is the index that finds the nearest vectors:
         "lists" (inverted lists), "usearch" (a graph, from 4,096 vectors of a file on), or "auto",
-        which takes the graph where it is quicker, from 262,144 on.
+        what is quicker: lists, at every size that was measured.
 
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
