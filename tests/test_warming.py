@@ -214,7 +214,8 @@ def chat(messages, name):
 rehydrate.compact_context(chat(10_000, "Emily"), "apples and trams")
 _native.clear_cache()
 before, texts = resident(), 0
-for name in ("Anna", "Berta", "Clara"):
+# So many that what the allocator holds once, up to 2.5 MB, is a small part.
+for name in ("Anna", "Berta", "Clara", "Dora", "Emil", "Frida", "Gerda", "Hans", "Ida"):
     messages = chat(10_000, name)
     texts += sum(len(message["content"]) for message in messages)
     rehydrate.compact_context(messages, "apples and trams")
@@ -241,8 +242,7 @@ def figures() -> dict[str, int]:
 
 
 def test_the_cache_charges_what_the_process_holds(figures: dict[str, int]) -> None:
-    # A busy machine takes pages back later: 1.13 to 1.26 were seen.
-    assert 0.75 <= figures["held"] / figures["charged"] <= 1.5, figures
+    assert 0.75 <= figures["held"] / figures["charged"] <= 1.25, figures
 
 
 def test_a_cached_conversation_of_short_messages_takes_a_few_times_its_text(
