@@ -37,6 +37,7 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
+from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
 from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "as_dicts",
     "before_exit",
     "before_fork",
+    "broken_laws",
     "broken_rules",
     "cache_vectors",
     "cached_bytes",
@@ -101,6 +103,7 @@ __all__ = [
     "entries_without_thinking",
     "entry_inputs",
     "entry_is_signed",
+    "explanation_text",
     "fair_share",
     "first_telling",
     "folded_records",
@@ -134,6 +137,8 @@ __all__ = [
     "own_entry",
     "page_end",
     "passage_excerpt",
+    "prompt_changes",
+    "prompt_rows",
     "question_share",
     "read_call",
     "read_entries",
@@ -1000,6 +1005,15 @@ def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
 def read_places(format: str, entry: Mapping[str, Any], index: int) -> list[_Path | None]: ...  # noqa: A002
 def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  # noqa: A002
+
+# The reports of an IR: the laws that it breaks (each with the part and the message), the rows of its
+# table, the table as text, and the changes to another of sections, tools, entries and the request.
+def broken_laws(ir: Any, violations: Sequence[Violation]) -> list[tuple[str, str, str]]: ...
+def prompt_rows(ir: Any) -> list[PromptRow]: ...
+def explanation_text(table: PromptExplanation) -> str: ...
+def prompt_changes(
+    before: Any, after: Any
+) -> tuple[list[Change], list[Change], list[Change], list[str]]: ...
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...

@@ -18,12 +18,11 @@ from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
 from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
-from rehydrate.prompt import diff, explain, laws, serialize
-from rehydrate.prompt.diff import IRDiff
+from rehydrate.prompt import reports, serialize
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.policy import NO_POLICY, THRESHOLD_BETA, ProviderPolicy, edit_betas
+from rehydrate.prompt.reports import BrokenLaw, IRDiff, PromptExplanation
 from rehydrate.prompt.section import (
     CompositionMode,
     Priority,
@@ -42,7 +41,7 @@ class PromptIR(PromptContent):
     It is frozen: a pass returns a new one.
     """
 
-    def verify(self, *, violations: Sequence[Violation] | None = None) -> list[laws.BrokenLaw]:
+    def verify(self, *, violations: Sequence[Violation] | None = None) -> list[BrokenLaw]:
         """Return the laws that it breaks; empty for a prompt that may be sent.
 
         ``violations`` are those of the history, where the caller has validated it already.
@@ -52,7 +51,7 @@ class PromptIR(PromptContent):
         >>> print(PromptIR(sections=(twice, twice)).verify()[0])
         two sections have the id 'notes' (once)
         """
-        return laws.verify(self, violations=violations)
+        return reports.verify(self, violations=violations)
 
     def explain(self) -> PromptExplanation:
         """Return a table: where each part is, its cost and source, what was left out and why.
@@ -62,7 +61,7 @@ class PromptIR(PromptContent):
         >>> [(row.id, row.tokens) for row in PromptIR(sections=(notes,)).explain().rows]
         [('notes', 4)]
         """
-        return explain.explain(self)
+        return reports.explain(self)
 
     def _repr_html_(self) -> str:
         """Return the table of `explain`, as a notebook shows it."""
@@ -79,7 +78,7 @@ class PromptIR(PromptContent):
         0 -> 4 tokens
           + notes added: +4 tokens
         """
-        return diff.diff(self, other)
+        return reports.diff(self, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the IR as JSON values; message objects become dicts.

@@ -20,6 +20,7 @@ mod outline;
 mod parting;
 mod passages;
 mod prepared;
+mod prompt;
 mod prompt_cache;
 mod questions;
 mod reading;
@@ -74,6 +75,8 @@ mod _native {
     use super::passages::{Passages, TextIndex, describe_page, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
+    #[pymodule_export]
+    use super::prompt::{broken_laws, explanation_text, prompt_changes, prompt_rows};
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]

@@ -68,6 +68,16 @@ impl Conversation {
         start
     }
 
+    /// The index of the message in which the user spoke last.
+    pub fn last_user_index(&self) -> Option<usize> {
+        self.last_turn().map(|at| self.index(at))
+    }
+
+    /// Whether a message is the system's.
+    pub fn has_system(&self) -> bool {
+        (0..self.all().len()).any(|at| self.columns.role(at) == Role::System)
+    }
+
     /// The position of the message in which the user spoke last.
     pub(super) fn last_turn(&self) -> Option<usize> {
         let turns = (0..self.all().len()).rev().filter(|&at| self.all()[at].is_user_turn);
