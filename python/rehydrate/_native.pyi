@@ -137,6 +137,9 @@ __all__ = [
     "own_entry",
     "page_end",
     "passage_excerpt",
+    "placed_breakpoints",
+    "plain",
+    "plain_at",
     "prompt_changes",
     "prompt_rows",
     "question_share",
@@ -564,6 +567,9 @@ class Layout:
     # How many of the history's messages are those of the last prompt.
     @property
     def kept(self) -> int: ...
+    # The position in the history of the first entry that is after a change since the prompt that
+    # was sent; without one, after what was pruned.
+    def first_change(self, ir: Any, sent: Any) -> int | None: ...
     # The arguments of the provider's SDK, with marks at these breakpoints; the segments; the
     # breakpoints that have a mark.
     def request(
@@ -1005,6 +1011,17 @@ def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
 def read_places(format: str, entry: Mapping[str, Any], index: int) -> list[_Path | None]: ...  # noqa: A002
 def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  # noqa: A002
+
+# The ends of static parts at which the prefix of an IR is cached; `own` are the caller's marks.
+def placed_breakpoints(
+    ir: Any, provider: str, minimum_prefix: int, own: Sequence[Any]
+) -> list[str]: ...
+
+# A value as JSON values: records as objects, sets and tuples as lists, times in ISO 8601, bytes as
+# text or base64, anything else as its `str`. That of a value of an IR is read back: it raises
+# UnreadableIRError, with the path, for what JSON cannot hold. Both raise RecursionError.
+def plain(value: Any) -> Any: ...
+def plain_at(value: Any, path: str) -> Any: ...
 
 # The reports of an IR: the laws that it breaks (each with the part and the message), the rows of its
 # table, the table as text, and the changes to another of sections, tools, entries and the request.

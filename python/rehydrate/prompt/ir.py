@@ -114,8 +114,6 @@ COMPACTION_BETA = "compact-2026-09-04"
 """The beta of Anthropic's API that each request with a signed compaction block must name
 (https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand)."""
 
-_VALID_UNTIL = "thinking_valid_until"
-
 
 class ProviderSummary(NamedTuple):
     """A summary that a provider wrote, in its own form.
@@ -127,7 +125,7 @@ class ProviderSummary(NamedTuple):
     """Anthropic: an assistant message with a signed compaction block. OpenAI Responses: the items
     of the compacted window, one of them encrypted."""
     text: str = ""
-    """What it says; "" where it is encrypted."""
+    """Its text; "" where it is encrypted."""
     tokens: int | None = None
     """Its size as the provider counts it; None: it is counted here."""
 
@@ -150,13 +148,8 @@ def section_of(
         mode=CompositionMode.ADDITIVE,
         stability=Stability.STATIC,
         native_to=provider,
-        metadata={_VALID_UNTIL: valid_until},
+        metadata={"thinking_valid_until": valid_until},
     )
-
-
-def valid_until(section: Section) -> int:
-    """Return the index of the first entry whose thinking is refused after this summary."""
-    return int(section.metadata.get(_VALID_UNTIL, 0))
 
 
 def betas_of(provider: Provider, messages: Sequence[Any]) -> tuple[str, ...]:
@@ -191,7 +184,7 @@ class Segment(NamedTuple):
     blocks: int = 1
     """Content blocks in it. A provider's cache looks back over a limited number of blocks."""
     breakpoint: bool = False
-    """Whether the provider is told to cache the prefix that ends here."""
+    """Whether the provider caches the prefix that ends here."""
 
 
 def tokens_of(segments: Iterable[Segment]) -> int:
@@ -293,7 +286,7 @@ T = TypeVar("T")
 
 
 class RenderCache:
-    """What was found out about the rows of a conversation, for prompts that extend one another.
+    """Facts about the rows of a conversation, for prompts that extend one another.
 
     It serves one compilation at a time, and keeps what it noted last. Messages must not be
     changed while it is in use.
@@ -351,7 +344,7 @@ class Target:
     embedder: Choice = BUILTIN
     """The model that compares entries and sections with the turn's query."""
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
-    """What is known of the last prompt's rows."""
+    """The facts about the last prompt's rows."""
     policy: ProviderPolicy = NO_POLICY
     """The request's options of caching, and of shortening by the provider."""
     waits: bool = True

@@ -46,7 +46,7 @@ class PromptRow(NamedTuple):
     relevance: float | None = None
     min_tokens: int = 0
     breakpoint: bool = False
-    """Whether the provider is told to cache the prefix that ends here."""
+    """Whether the provider caches the prefix that ends here."""
     handle: str | None = None
     """The handle of the whole text."""
     first: int = 0
@@ -124,9 +124,9 @@ class Why(NamedTuple):
     shown: Literal["whole", "in part", "not"]
     reason: str
     tokens: int = 0
-    """What the prompt shows of it."""
+    """Those that the prompt shows of it."""
     omitted_tokens: int = 0
-    """What the prompt does not show of it, where it is known."""
+    """Those that it does not show, where they are known."""
     handle: str | None = None
     """The handle of the whole text, for `fetch_whole` and `originals`."""
 
@@ -140,7 +140,7 @@ class Why(NamedTuple):
 
 
 class Records:
-    """What an IR records of each entry, section and source; read once for all that is asked."""
+    """The records that an IR has of each entry, section and source; read once for all questions."""
 
     __slots__ = ("_dropped", "_passes", "_shown", "ir", "positions")
 

@@ -2,6 +2,7 @@
 //!
 //! A part is a tool, a system block or a message, as it is sent, with its segment. Those of the history are kept by row: where a
 //! history goes on from the last one, only what its new rows become is rendered.
+mod change;
 pub mod history;
 mod rows;
 
@@ -161,6 +162,16 @@ impl Layout {
     #[getter]
     fn kept(&self) -> usize {
         self.rows.kept
+    }
+
+    /// The position in the history of the first entry that is after a change since the prompt that was sent.
+    #[pyo3(signature = (ir, sent))]
+    fn first_change<'py>(
+        &self,
+        ir: &Bound<'py, PyAny>,
+        sent: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<usize>> {
+        change::first_change(self, ir, sent)
     }
 
     /// The arguments of the provider's SDK, with cache marks at these places; the segments, and the places that have a mark.

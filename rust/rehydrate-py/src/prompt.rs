@@ -1,6 +1,7 @@
-//! What is asked of a prompt: the laws that it breaks, its table, and the changes from it to another.
+//! What is asked of a prompt: the laws that it breaks, its table, the changes from it to another, and where it is cached.
 //!
-//! `rehydrate.prompt.reports` has the records, and says what they mean.
+//! `rehydrate.prompt.reports` has the records of the reports, and says what they mean.
+mod breakpoints;
 mod changes;
 mod laws;
 mod rows;
@@ -10,6 +11,7 @@ use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+pub use breakpoints::placed_breakpoints;
 pub use changes::prompt_changes;
 pub use laws::broken_laws;
 pub use rows::prompt_rows;

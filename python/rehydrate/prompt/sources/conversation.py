@@ -127,7 +127,7 @@ def _in_time_range(
 
 
 class Hidden:
-    """What a prompt does not show, without the calls of lookup tools and their results.
+    """The entries that a prompt does not show, without the calls of lookup tools and their results.
 
     A prompt hides the same until the next compaction, so it is read once and searched by many
     calls. They may come from several threads; two that make a value at once make the same one.

@@ -1,4 +1,6 @@
 //! What is read of a prompt's history, and the ids of its entries.
+use std::ops::Range;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rustc_hash::FxHashMap;
@@ -50,15 +52,20 @@ impl<'py> History<'py> {
         self.tokens.get_item(row)?.extract()
     }
 
+    /// The tokens of these rows together, as far as they were counted.
+    pub fn tokens_of(&self, rows: Range<usize>) -> PyResult<i64> {
+        self.tokens.iter().skip(rows.start).take(rows.len()).map(|tokens| tokens.extract::<i64>()).sum()
+    }
+
     /// The row of the first entry whose index in the caller's list is at least this one.
-    pub fn row_from(&self, index: i64) -> PyResult<usize> {
+    pub fn row_from(&self, index: i64) -> PyResult<Option<usize>> {
         let index = usize::try_from(index).unwrap_or_default();
         for row in 0..self.entries.len() {
             if self.entry_index(row)? >= index {
-                return Ok(row);
+                return Ok(Some(row));
             }
         }
-        Ok(self.entries.len())
+        Ok(None)
     }
 
     /// The row of each entry, by its index in the caller's list.
@@ -76,8 +83,9 @@ impl<'py> History<'py> {
         }
     }
 
-    fn rows(&self) -> PyResult<Bound<'py, PyAny>> {
-        self.of.getattr(interned!(self.of.py(), "rows"))
+    /// Facts about its single messages; of units they may hold nothing.
+    pub fn rows(&self) -> PyResult<Bound<'py, Conversation>> {
+        Ok(self.of.getattr(interned!(self.of.py(), "rows"))?.cast_into()?)
     }
 
     pub fn last_turn_within(&self, known: usize) -> PyResult<usize> {
@@ -91,7 +99,7 @@ impl<'py> History<'py> {
 
     /// The row of the last user turn.
     pub fn last_user_row(&self) -> PyResult<Option<usize>> {
-        Ok(self.rows()?.cast::<Conversation>()?.get().last_user_index())
+        Ok(self.rows()?.get().last_user_index())
     }
 
     /// Whether what is said first is what the caller said first.

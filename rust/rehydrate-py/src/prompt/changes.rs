@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyTuple};
 use rehydrate_core::reports::moved;
 use rustc_hash::FxHashMap;
 
@@ -22,9 +22,9 @@ pub fn prompt_changes<'py>(
 ) -> PyResult<(Changes<'py>, Changes<'py>, Changes<'py>, Vec<Bound<'py, PyAny>>)> {
     let py = before.py();
     let change = NamedTuple::of(py, "rehydrate.prompt.reports", "Change")?;
-    let [was, now] = [before, after].map(|ir| Parts::sections_of(ir));
+    let [was, now] = [before, after].map(Parts::sections_of);
     let sections = changes(&change, &was?, &now?)?;
-    let [was, now] = [before, after].map(|ir| Parts::tools_of(ir));
+    let [was, now] = [before, after].map(Parts::tools_of);
     let tools = changes(&change, &was?, &now?)?;
     let name = interned!(py, "history");
     let (was, now) = (History::of(before.getattr(name)?)?, History::of(after.getattr(name)?)?);
@@ -73,7 +73,7 @@ fn made<'py>(
         PyString::new(py, kind).into_any(),
         before.into_pyobject(py)?.into_any(),
         after.into_pyobject(py)?.into_any(),
-        pyo3::types::PyTuple::new(py, fields)?.into_any(),
+        PyTuple::new(py, fields)?.into_any(),
     ])
 }
 
@@ -136,7 +136,7 @@ fn entries<'py>(change: &NamedTuple<'py>, before: &History<'py>, after: &History
     let mut found = Vec::new();
     for index in was.keys().chain(now.keys()).copied().collect::<BTreeSet<_>>() {
         let (old, new) = (was.get(&index).copied(), now.get(&index).copied());
-        let tokens = |history, row: Option<usize>| row.map_or(Ok(0), |row| tokens_of(history, row));
+        let tokens = |history: &History<'py>, row: Option<usize>| row.map_or(Ok(0), |row| tokens_of(history, row));
         let (tokens_before, tokens_after) = (tokens(before, old)?, tokens(after, new)?);
         let kind = match (old, new) {
             (_, None) => "removed",

@@ -10,7 +10,7 @@ use crate::layout::history::{History, index_in, is_no_message};
 use crate::reading::Conversation;
 
 /// A provider accepts no more cache marks.
-const MOST_BREAKPOINTS: usize = 4;
+pub const MOST_BREAKPOINTS: usize = 4;
 /// The breakpoint after all tools.
 const TOOLS: &str = "tools";
 /// The trust that the system role needs.
@@ -220,15 +220,15 @@ impl<'py> Laws<'py> {
             found.add_of("present", "history", message, ())?;
         }
         for source in &meta.sources {
-            let (name, status) = (source.name.to_str().ok(), source.status.to_str()?);
+            let (name, status) = (&source.name, &source.status);
             let has_prompt = status != "off" && (source.sections != 0 || status != "ok");
-            if name == Some("system") && has_prompt && !self.has_system()? {
+            if name == "system" && has_prompt && !self.has_system() {
                 let why = if source.detail.is_empty()? { "" } else { ": " };
                 let message = "the system prompt is missing ({}{}{})";
-                found.add_of("present", "system", message, (&source.status, why, &source.detail))?;
-            } else if name == Some("history") && matches!(status, "late" | "failed") {
+                found.add_of("present", "system", message, (status, why, &source.detail))?;
+            } else if name == "history" && (status == "late" || status == "failed") {
                 let message = "the history is missing: its source {}";
-                found.add_of("present", "history", message, (&source.status,))?;
+                found.add_of("present", "history", message, (status,))?;
             }
         }
         for each in &meta.dropped {
@@ -240,13 +240,9 @@ impl<'py> Laws<'py> {
         Ok(())
     }
 
-    fn has_system(&self) -> PyResult<bool> {
-        for section in &self.prompt.sections {
-            if section.provenance.source.eq("system")? {
-                return Ok(true);
-            }
-        }
-        Ok(self.conversation.as_ref().is_some_and(|conversation| conversation.get().has_system()))
+    fn has_system(&self) -> bool {
+        self.prompt.sections.iter().any(|section| section.provenance.source == "system")
+            || self.conversation.as_ref().is_some_and(|conversation| conversation.get().has_system())
     }
 
     /// The row of the last user turn.
@@ -315,20 +311,20 @@ impl<'py> Laws<'py> {
     /// The layer of a breakpoint and the position in it, in the order of the prompt: the tools, the system, the other static
     /// sections, the history, dynamic sections.
     fn end_of(&self, mark: &Bound<'py, PyString>) -> PyResult<Option<(u8, usize)>> {
-        if mark.eq(TOOLS)? {
+        if mark == TOOLS {
             return Ok((!self.prompt.tools.is_empty()).then_some((0, 0)));
         }
         if let Some(row) = self.row_of(mark) {
             return Ok(Some((3, row)));
         }
-        let Some(section) = self.section(mark)? else { return Ok(None) };
-        let layer = match () {
-            () if section.is_system => 1,
-            () if section.is_static => 2,
-            () => 4,
+        let Some(position) = self.position(mark)? else { return Ok(None) };
+        let layer = match &self.prompt.sections[position] {
+            section if section.is_system => 1,
+            section if section.is_static => 2,
+            _ => 4,
         };
         let sections = self.ir.getattr(interned!(self.ir.py(), "sections"))?;
-        let itself = sections.get_item(self.position(mark)?)?;
+        let itself = sections.get_item(position)?;
         Ok(Some((layer, sections.call_method1("index", (itself,))?.extract()?)))
     }
 

@@ -48,7 +48,7 @@ impl<'py> Table<'py> {
 
     fn is_marked(&self, id: &Bound<'py, PyAny>) -> PyResult<bool> {
         for mark in &self.prompt.breakpoints {
-            if mark.eq(id)? {
+            if mark.as_any().eq(id)? {
                 return Ok(true);
             }
         }
@@ -100,11 +100,12 @@ impl<'py> Table<'py> {
         for (number, section) in self.prompt.sections.iter().enumerate() {
             let row = self.section(section, number)?;
             if section.is_static {
-                if section.is_system { &mut system } else { &mut others }.push(row);
+                let layer = if section.is_system { &mut system } else { &mut others };
+                layer.push(row);
                 continue;
             }
             let before = match section.anchor {
-                Some(anchor) => self.history.row_from(anchor)?,
+                Some(anchor) => self.history.row_from(anchor)?.unwrap_or(self.history.entries.len()),
                 None => match default {
                     Some(known) => known,
                     None => *default.insert(self.last_user_turn()?),
@@ -130,7 +131,7 @@ impl<'py> Table<'py> {
         let passes = PyDict::new(py); // each once, in order
         for trace in self.changing_passes()? {
             for id in &trace.changed {
-                if id.eq(&section.id)? {
+                if id.as_any().eq(&section.id)? {
                     passes.set_item(&trace.name, ())?;
                     break;
                 }
@@ -191,13 +192,12 @@ impl<'py> Table<'py> {
             if changed > 0 {
                 words.push(say(py, "{:,} changed by passes", (changed,))?);
             }
-            let tokens = self.history.tokens.iter().skip(begin).take(count).map(|tokens| tokens.extract::<i64>());
             let row = dict!(
                 py,
                 "kind": "history",
                 "id": self.run(first, last, count)?,
                 "source": "history",
-                "tokens": tokens.sum::<PyResult<i64>>()?,
+                "tokens": self.history.tokens_of(begin..end)?,
                 "reason": joined(py, ", ", words)?,
                 "stability": "static",
                 "breakpoint": marks.contains(&last),
@@ -305,6 +305,11 @@ impl<'py> Table<'py> {
 /// Whether an entry went for the same reason as the last one of a run, with no kept entry between.
 fn goes_on(last: &Gone<'_, '_>, index: usize, dropped: &Dropped<'_>, kept: &BTreeSet<usize>) -> PyResult<bool> {
     let (before, one) = *last;
-    let is_same = one.reason.eq(&dropped.reason)? && one.by.eq(&dropped.by)? && one.priority.eq(&dropped.priority)?;
-    Ok(is_same && index > before && kept.range(before..index).next().is_none())
+    let pairs = [(&one.reason, &dropped.reason), (&one.by, &dropped.by), (&one.priority, &dropped.priority)];
+    for (was, is) in pairs {
+        if was.as_any().ne(is)? {
+            return Ok(false);
+        }
+    }
+    Ok(index > before && kept.range(before..index).next().is_none())
 }
