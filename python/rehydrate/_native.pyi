@@ -38,7 +38,7 @@ from rehydrate.memory.items import (
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
-from rehydrate.prompt.sources.passages import Match
+from rehydrate.prompt.sources.conversation import Match
 
 __all__ = [
     "ArrowColumns",

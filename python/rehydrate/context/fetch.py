@@ -16,7 +16,7 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.counting import COUNTER, text_tokens
 from rehydrate.prompt.section import Provenance, Section
-from rehydrate.prompt.sources.passages import excerpt, line_count
+from rehydrate.prompt.sources.conversation import excerpt, line_count
 from rehydrate.prompt.splicing import heading_tokens
 
 _MOST = 10**15

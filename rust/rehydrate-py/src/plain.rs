@@ -42,6 +42,22 @@ fn is_plain(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyBool>()
 }
 
+fn is_exactly_list(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyList>() || value.is_exact_instance_of::<PyTuple>()
+}
+
+/// A list of what the values become.
+fn listed<'py>(
+    values: &Bound<'py, PyAny>,
+    of: impl Fn(&Bound<'py, PyAny>, usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let made = PyList::empty(values.py());
+    for (number, one) in values.try_iter()?.enumerate() {
+        made.append(of(&one?, number)?)?;
+    }
+    Ok(made.into_any())
+}
+
 fn deeper(depth: usize) -> PyResult<usize> {
     depth.checked_sub(1).ok_or_else(|| PyRecursionError::new_err("maximum depth of a value exceeded"))
 }
@@ -76,7 +92,10 @@ fn any<'py>(value: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, PyAn
         return Ok(value.clone());
     }
     let (py, depth) = (value.py(), deeper(depth)?);
-    if value.is_instance(&py.import("enum")?.getattr("Enum")?)? {
+    if is_exactly_list(value) {
+        return listed(value, |one, _| any(one, depth));
+    }
+    if !value.is_exact_instance_of::<PyDict>() && value.is_instance(&py.import("enum")?.getattr("Enum")?)? {
         return any(&value.getattr(interned!(py, "value"))?, depth);
     }
     if let Ok(mapping) = value.cast::<PyMapping>() {
@@ -104,11 +123,7 @@ fn any<'py>(value: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, PyAn
     }
     let is_listed = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
     if is_listed || value.is_instance(&py.import("collections.abc")?.getattr("Set")?)? {
-        let made = PyList::empty(py);
-        for one in value.try_iter()? {
-            made.append(any(&one?, depth)?)?;
-        }
-        return Ok(made.into_any());
+        return listed(value, |one, _| any(one, depth));
     }
     let dump = value.getattr_opt(interned!(py, "model_dump"))?;
     if let Some(dump) = dump.filter(|dump| dump.is_callable() && !is_class(value)) {
@@ -182,6 +197,10 @@ impl<'py> Classes<'py> {
             return Ok(value.clone());
         }
         let (py, depth) = (value.py(), deeper(depth)?);
+        let one_of = |one: &Bound<'py, PyAny>, number| self.readable(one, &At::Index(at, number), depth);
+        if is_exactly_list(value) {
+            return listed(value, one_of);
+        }
         if let Ok(mapping) = value.cast::<PyMapping>() {
             return self.object(mapping, at, depth);
         }
@@ -193,11 +212,7 @@ impl<'py> Classes<'py> {
             return Ok(made.into_any());
         }
         if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-            let made = PyList::empty(py);
-            for (number, one) in value.try_iter()?.enumerate() {
-                made.append(self.readable(&one?, &At::Index(at, number), depth)?)?;
-            }
-            return Ok(made.into_any());
+            return listed(value, one_of);
         }
         if let Some(dump) = value.getattr_opt(interned!(py, "model_dump"))? {
             let how = PyDict::new(py);
