@@ -3,6 +3,7 @@ use pyo3::exceptions::{PyRecursionError, PyUnicodeDecodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 
+use crate::convert::{bytes_of, string_of};
 use crate::errors::raise;
 use crate::interned::interned;
 use crate::reading::is_langchain_message;
@@ -170,17 +171,29 @@ enum At<'a, 'py> {
     Index(&'a At<'a, 'py>, usize),
 }
 
-impl At<'_, '_> {
-    fn path(&self) -> String {
+impl<'py> At<'_, 'py> {
+    fn path(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let mut path = Vec::new();
+        self.write(&mut path)?;
+        string_of(py, &path)
+    }
+
+    fn write(&self, path: &mut Vec<u8>) -> PyResult<()> {
         match self {
-            Self::Path(path) => (*path).to_owned(),
-            Self::Field(of, name) => {
-                let (path, name) = (of.path(), name.to_string_lossy());
-                if path.is_empty() { name.into_owned() } else { format!("{path}.{name}") }
+            Self::Path(given) => path.extend(given.as_bytes()),
+            Self::Field(of, name) | Self::Key(of, name) => {
+                of.write(path)?;
+                if !path.is_empty() || matches!(self, Self::Key(..)) {
+                    path.push(b'.');
+                }
+                path.extend(&*bytes_of(name)?);
             }
-            Self::Key(of, key) => format!("{}.{}", of.path(), key.to_string_lossy()),
-            Self::Index(of, number) => format!("{}[{number}]", of.path()),
+            Self::Index(of, number) => {
+                of.write(path)?;
+                path.extend(format!("[{number}]").as_bytes());
+            }
         }
+        Ok(())
     }
 }
 
@@ -231,7 +244,7 @@ impl<'py> Classes<'py> {
         for (key, _) in &pairs {
             if !key.is_instance_of::<PyString>() {
                 let problem = format!("has the key {}", key.repr()?.to_string_lossy());
-                return Err(raise(py, "UnreadableIRError", (at.path(), problem, "pass strings as keys")));
+                return Err(raise(py, "UnreadableIRError", (at.path(py)?, problem, "pass strings as keys")));
             }
         }
         let made = PyDict::new(py);
@@ -254,15 +267,18 @@ impl<'py> Classes<'py> {
         if value.is_instance(&self.datetime)? {
             return value.call_method0("isoformat");
         }
-        if is_bytes(value) && OF_MESSAGES.iter().any(|messages| at.path().starts_with(messages)) {
-            return base64(value);
+        if is_bytes(value) {
+            let path = at.path(py)?;
+            if OF_MESSAGES.iter().any(|messages| path.to_string_lossy().starts_with(messages)) {
+                return base64(value);
+            }
         }
         if let Some(itself) = as_itself(value)? {
             return Ok(itself);
         }
         let problem = format!("is of type {}", value.get_type().name()?.to_string_lossy());
         let remedy = "pass texts, numbers, lists and dicts of these";
-        Err(raise(py, "UnreadableIRError", (at.path(), problem, remedy)))
+        Err(raise(py, "UnreadableIRError", (at.path(py)?, problem, remedy)))
     }
 }
 
