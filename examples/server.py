@@ -53,7 +53,7 @@ def free_berths(draught: float) -> list[int]:
 
 
 def scripted() -> ScriptedModel:
-    """Stands for a real model: it calls a tool, reads its result, and remembers what is told."""
+    """In place of a real model: it calls a tool, reads its result, and remembers what is told."""
 
     def reply(prompt: CompiledPrompt) -> Any:
         last = prompt.messages[-1]["content"]
