@@ -38,7 +38,7 @@ from rehydrate.memory.items import (
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
-from rehydrate.prompt.sources.conversation import Match
+from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "ArrowColumns",
@@ -1014,7 +1014,7 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # The ends of static parts at which the prefix of an IR is cached; `own` are the caller's marks.
 def placed_breakpoints(
-    ir: Any, provider: str, minimum_prefix: int, own: Sequence[Any]
+    ir: Any, rows: Conversation, provider: str, minimum_prefix: int, own: Sequence[Any]
 ) -> list[str]: ...
 
 # A value as JSON values: records as objects, sets and tuples as lists, times in ISO 8601, bytes as
@@ -1023,8 +1023,8 @@ def placed_breakpoints(
 def plain(value: Any) -> Any: ...
 def plain_at(value: Any, path: str) -> Any: ...
 
-# The reports of an IR: the laws that it breaks (each with the part and the message), the rows of its
-# table, the table as text, and the changes to another of sections, tools, entries and the request.
+# The reports of an IR: the laws that it breaks (each with the part and the message), the rows of
+# its table, the table as text, and the changes of sections, tools, entries and the request.
 def broken_laws(ir: Any, violations: Sequence[Violation]) -> list[tuple[str, str, str]]: ...
 def prompt_rows(ir: Any) -> list[PromptRow]: ...
 def explanation_text(table: PromptExplanation) -> str: ...

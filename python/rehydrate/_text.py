@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from rehydrate._native import plain as plain
+from rehydrate._native import plain
 from rehydrate.errors import RehydrateError
 
 LOGGER = "rehydrate.errors"

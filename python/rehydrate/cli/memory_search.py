@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import plain, plural
+from rehydrate._native import plain
+from rehydrate._text import plural
 from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
 from rehydrate.cli.terminal import Column, Failure, Terminal, answer, say, size, table, write

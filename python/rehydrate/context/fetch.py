@@ -16,8 +16,7 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.counting import COUNTER, text_tokens
 from rehydrate.prompt.section import Provenance, Section
-from rehydrate.prompt.sources.conversation import excerpt, line_count
-from rehydrate.prompt.splicing import heading_tokens
+from rehydrate.prompt.splicing import excerpt, heading_tokens, line_count
 
 _MOST = 10**15
 """No text has so many characters."""

@@ -166,11 +166,7 @@ impl Layout {
 
     /// The position in the history of the first entry that is after a change since the prompt that was sent.
     #[pyo3(signature = (ir, sent))]
-    fn first_change<'py>(
-        &self,
-        ir: &Bound<'py, PyAny>,
-        sent: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Option<usize>> {
+    fn first_change<'py>(&self, ir: &Bound<'py, PyAny>, sent: Option<&Bound<'py, PyAny>>) -> PyResult<Option<usize>> {
         change::first_change(self, ir, sent)
     }
 

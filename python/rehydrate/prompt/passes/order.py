@@ -85,8 +85,9 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if not target.policy.marks(target.provider):
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
+    rows = ir.history.rows  # raises for an entry that is no message
     own = _own_marks(ir, target)
-    marks = placed_breakpoints(ir, target.provider, target.minimum_prefix, own)
+    marks = placed_breakpoints(ir, rows, target.provider, target.minimum_prefix, own)
     return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)
 
 

@@ -5,7 +5,7 @@ use pyo3::types::{PyMapping, PyString};
 use super::laws::MOST_BREAKPOINTS;
 use crate::interned::interned;
 use crate::layout::history::{History, index_in};
-use crate::reading::is_list;
+use crate::reading::{Conversation, is_list};
 use crate::writing::marked;
 
 /// At most four ends of static parts, in the order of the prompt, each after enough tokens to be cached.
@@ -16,6 +16,7 @@ use crate::writing::marked;
 #[pyfunction]
 pub fn placed_breakpoints<'py>(
     ir: &Bound<'py, PyAny>,
+    rows: &Bound<'py, Conversation>,
     provider: &str,
     minimum_prefix: i64,
     own: Vec<Bound<'py, PyAny>>,
@@ -24,7 +25,6 @@ pub fn placed_breakpoints<'py>(
     let history = History::of(ir.getattr(interned!(py, "history"))?)?;
     let sections: Vec<Section<'py>> = ir.getattr(interned!(py, "sections"))?.extract()?;
     let tools: Vec<Tool> = ir.getattr(interned!(py, "tools"))?.extract()?;
-    let rows = history.rows()?;
     let leading = if history.tokens.is_empty() { 0 } else { rows.get().leading_system() };
 
     let tokens = |section: &&Section<'py>| section.tokens.unwrap_or_default();

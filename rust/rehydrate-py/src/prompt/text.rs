@@ -27,8 +27,7 @@ pub fn explanation_text(table: &Bound<'_, PyAny>) -> PyResult<String> {
     for each in table.getattr("trace")?.try_iter()? {
         let each: Pass<'_> = each?.extract()?;
         let changed = each.changed.len()?;
-        let counts =
-            [grouped(py, each.before_tokens)?, grouped(py, each.after_tokens)?, grouped(py, changed as i64)?];
+        let counts = [grouped(py, each.before_tokens)?, grouped(py, each.after_tokens)?, grouped(py, changed as i64)?];
         let notes = PyString::new(py, "; ").call_method1("join", (each.notes,))?.cast_into()?;
         passes.push(named_cells(&each.name, counts, &each.elapsed_ms, &notes)?);
     }
@@ -85,7 +84,8 @@ fn budget_lines(table: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let py = table.py();
     let number = |name: &str| -> PyResult<i64> { table.getattr(name)?.extract() };
     let budget = table.getattr("budget")?;
-    let (soft, hard): (i64, i64) = (budget.getattr("soft_tokens")?.extract()?, budget.getattr("hard_tokens")?.extract()?);
+    let (soft, hard): (i64, i64) =
+        (budget.getattr("soft_tokens")?.extract()?, budget.getattr("hard_tokens")?.extract()?);
     let (tokens, before) = (number("tokens")?, number("before_tokens")?);
     let share = (BAR_WIDTH * tokens) as f64 / soft as f64;
     let filled = (share.round_ties_even() as usize).min(BAR_WIDTH as usize);
