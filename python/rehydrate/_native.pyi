@@ -37,6 +37,8 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
+from rehydrate.prompt.ir import Segment
+from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
@@ -121,6 +123,7 @@ __all__ = [
     "line_is_users",
     "line_numbers",
     "line_span",
+    "lint",
     "long_results",
     "mark",
     "marked",
@@ -715,8 +718,15 @@ class JsonStream:
     def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
     def skip_line(self) -> None: ...
 
-# What of each prompt a provider's cache reads and writes: segments are (digest, tokens, blocks,
-# whether a mark is at the end).
+# What the rules of these names find in a `linting.Subject`: the fields of each `Finding`, the
+# gravest first. `definitions` are those of its tools, as compact JSON.
+def lint(
+    subject: Any, definitions: Sequence[str], min_prefix: int, counter: str, rules: Sequence[str]
+) -> list[tuple[Any, ...]]: ...
+
+# What of each prompt a provider's cache reads and writes, after the provider shortened it by its
+# policy: (read, written, all tokens) of what a summary is written from, None without one, and of
+# what is answered. `results` are the segments with results of tool calls.
 @final
 class PromptCache:
     def __new__(
@@ -727,10 +737,11 @@ class PromptCache:
         minimum: int,
         step: int,
         has_fee: bool,
+        policy: ProviderPolicy,
     ) -> PromptCache: ...
     def send(
-        self, segments: Sequence[tuple[str, int, int, bool]], after: float
-    ) -> tuple[int, int]: ...
+        self, segments: Sequence[Segment], after: float, results: Sequence[int]
+    ) -> tuple[tuple[int, int, int] | None, tuple[int, int, int]]: ...
 
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...

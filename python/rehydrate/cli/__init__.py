@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 from rehydrate import __version__
 from rehydrate._distributions import HOMES
 from rehydrate.cli.options import help_of
-from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
+from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, Terminal, say, show
 from rehydrate.errors import InternalError, MissingPackageError, RehydrateError
 
 MODULES = {
@@ -55,8 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = sys.argv[1:] if arguments is None else arguments
         options = _parser(arguments[0] if arguments else "").parse_args(arguments)
         code: int = options.run(options)
-        if sys.stdout is not None:
-            sys.stdout.flush()
     except Failure as failure:
         say(f"rehydrate: {failure}")
         _discard_output()
@@ -70,6 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
+    except OSError as error:  # a full disk, a missing right: no fault of the command
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"rehydrate: {where}{error.strerror or error}")
+        return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
@@ -107,10 +109,9 @@ class _Parser(argparse.ArgumentParser):
         say(f"{self.prog}: {message} (see {self.prog} --help)")
         raise SystemExit(USAGE)
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a broken pipe is still caught
-        super().exit(status, message)
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002
+        """Print help, or the version; argparse is silent where that cannot be written."""
+        show(message.splitlines(), Terminal.of(sys.stdout))
 
 
 def _is_of_a_command(option: str, parser: argparse.ArgumentParser) -> bool:

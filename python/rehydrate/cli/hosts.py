@@ -29,7 +29,7 @@ from rehydrate.cli.options import (
     option,
     whole,
 )
-from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, say, write
+from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, is_terminal, say, write
 
 if TYPE_CHECKING:
     from rehydrate.integrations.claude_code import CompactionRow, Installation
@@ -137,7 +137,7 @@ def _is_typed(what: str) -> bool:
     for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
         if stream is None:
             raise Failure(f"standard {name} is closed; connect it to who sends the {what}")
-    return sys.stdin.isatty()
+    return is_terminal(sys.stdin)
 
 
 def _read(size: int) -> bytes:

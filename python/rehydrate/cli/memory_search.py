@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._text import plain, plural
 from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
-from rehydrate.cli.terminal import Column, Failure, Terminal, answer, say, size, table, write
+from rehydrate.cli.terminal import (
+    Column,
+    Failure,
+    Terminal,
+    answer,
+    is_terminal,
+    say,
+    size,
+    table,
+    write,
+)
 from rehydrate.memory.items import FUSIONS
 
 if TYPE_CHECKING:
@@ -135,7 +145,7 @@ def run_list(options: argparse.Namespace) -> int:
         say(f"nothing in namespace {memory.namespace!r} passes the filters")
     else:
         _say_empty(memory.namespace)
-    if more and not options.json and sys.stderr.isatty():
+    if more and not options.json and is_terminal(sys.stderr):
         say(f"there is more: --page {options.page + 1}")
     return 0
 
@@ -144,7 +154,7 @@ def run_show(options: argparse.Namespace) -> int:
     """Print one item."""
     with store.opened(options) as memory:
         item = memory.get(options.handle)
-    if not options.json and (sys.stdout is None or not sys.stdout.isatty()):
+    if not (options.json or is_terminal(sys.stdout)):
         try:
             write(item.text)
         except UnicodeEncodeError as error:

@@ -9,6 +9,7 @@ import sys
 import unicodedata
 from argparse import Namespace
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -80,14 +81,10 @@ class Terminal(NamedTuple):
         cls, stream: IO[Any], colour: str = "auto", environ: Mapping[str, str] = os.environ
     ) -> Terminal:
         """Return the terminal of a stream; `colour` is auto, always or never."""
-        try:
-            is_terminal = stream.isatty()
-        except (AttributeError, ValueError):  # no stream at all, or one that is closed
-            is_terminal = False
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(
             width=_width(stream, environ),
-            colour=colour == "always" or (colour == "auto" and _wants_colour(is_terminal, environ)),
+            colour=colour == "always" or (colour == "auto" and _wants_colour(stream, environ)),
             unicode=_GLYPHS.encode(encoding, "replace").decode(encoding) == _GLYPHS,
             encoding=encoding,
         )
@@ -267,14 +264,22 @@ def _width(stream: IO[Any], environ: Mapping[str, str]) -> int:
         return PIPE_WIDTH
 
 
-def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
+def is_terminal(stream: IO[Any] | None) -> bool:
+    """Return whether a person is at the other end of a stream; nobody is where it is closed."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _wants_colour(stream: IO[Any], environ: Mapping[str, str]) -> bool:
     """Follow no-color.org and force-color.org; a dumb terminal has no colours."""
     if environ.get("NO_COLOR"):
         return False
     force = environ.get("FORCE_COLOR", "")
     if force:
         return force not in ("0", "false")
-    return is_terminal and environ.get("TERM") != "dumb"
+    return is_terminal(stream) and environ.get("TERM") != "dumb"
 
 
 def write(text: str, path: Path | None = None, option: str = "-o", what: str = "") -> None:
@@ -288,7 +293,9 @@ def write(text: str, path: Path | None = None, option: str = "-o", what: str = "
         _write_out(data)
         return
     try:
-        _write_file(path, data)
+        # Replaces the target of a link, not the link.
+        with whole_file(path.resolve(), keeps_mode=True) as draft:
+            draft.write_bytes(data)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or error
         raise Failure(
@@ -320,34 +327,26 @@ def answer(
 
 
 def say(line: str) -> None:
-    """Write one line for the user to standard error, without terminal escapes."""
+    """Write one line for the user to standard error, without terminal escapes; where that cannot be
+    written, nothing else is lost."""
     if sys.stderr is None:
         return
     indent = len(line) - len(line.lstrip(" "))
-    print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
+    with suppress(OSError):
+        print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
 
 
 def confirmed(question: str) -> bool:
     """Ask the user, and return whether they said yes; raises Failure where nobody can be asked."""
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
     print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _write_file(path: Path, data: bytes) -> None:
-    """Write the whole file or none of it: the old file is replaced when all is written."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)  # a device or a pipe
-        return
-    # Replaces the target of a link, not the link.
-    with whole_file(path.resolve(), keeps_mode=True) as draft:
-        draft.write_bytes(data)
-
-
 def _write_out(data: bytes) -> None:
     if sys.stdout is None:
-        raise Failure("standard output is closed; name a file with -o")
+        raise Failure("standard output is closed; connect it, or name a file where one can be named")
     try:
         # Unbuffered (python -u), a write may take only the beginning.
         rest = memoryview(data)
@@ -398,7 +397,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         """Start drawing, if standard error is a terminal."""
-        if sys.stderr is not None and sys.stderr.isatty():
+        if is_terminal(sys.stderr):
             self._bar = self.bar(sys.stderr)
             self._bar.start()
         return self

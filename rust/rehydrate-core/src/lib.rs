@@ -12,7 +12,7 @@
 //! store          memories in one SQLite file           selection     scores, packing and repair together
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
 //! context_store  what a thread must not lose: a log of operations, and what it adds up to
-//! batches        many texts counted or embedded
+//! batches        many texts counted or embedded        linting       what a prompt wastes
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
@@ -35,6 +35,7 @@ pub mod excerpts;
 pub mod index;
 pub mod interrupt;
 pub mod json_stream;
+pub mod linting;
 pub mod notes;
 pub mod packing;
 pub mod prompt_cache;

@@ -14,6 +14,7 @@ mod interned;
 mod item_index;
 mod json_stream;
 mod layout;
+mod linting;
 mod notes;
 mod onnx;
 mod outline;
@@ -62,6 +63,8 @@ mod _native {
     use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::layout::Layout;
+    #[pymodule_export]
+    use super::linting::lint;
     #[pymodule_export]
     use super::notes::{chunks, is_refusal};
     #[pymodule_export]
