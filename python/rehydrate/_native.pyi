@@ -79,6 +79,7 @@ __all__ = [
     "as_dicts",
     "before_exit",
     "before_fork",
+    "billed_usage",
     "broken_rules",
     "cache_vectors",
     "cached_bytes",
@@ -109,6 +110,7 @@ __all__ = [
     "format_of",
     "handles",
     "has_claudes_thinking",
+    "hit_lines",
     "input_texts",
     "invented",
     "is_langchain_message",
@@ -136,6 +138,7 @@ __all__ = [
     "outline_slot",
     "own_entry",
     "page_end",
+    "paragraphs",
     "passage_excerpt",
     "question_share",
     "read_call",
@@ -153,10 +156,12 @@ __all__ = [
     "repeated",
     "replace_texts",
     "result_texts",
+    "safe_line",
     "secret_kinds",
     "secrets",
     "set_alone",
     "set_cache_limit",
+    "short_reason",
     "snippets",
     "stale_thinking",
     "taken_back",
@@ -745,6 +750,26 @@ class PromptCache:
 
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
+
+# What is billed by the usage of a provider's response: the fields of a `cost.Usage`.
+def billed_usage(usage: Mapping[str, Any]) -> tuple[int, int, int, int, int]: ...
+
+# A text without anything that moves the cursor, changes colours or reorders, on one line.
+def safe_line(text: str) -> str: ...
+
+# The lines of a text; if some of a paragraph are longer than `width`, all of the paragraph as one.
+def paragraphs(text: str, width: int) -> list[str]: ...
+
+# The lines of a hit's paragraphs, each in parts of which every second is a word of the query, and
+# whether some are left out before them and after them: of more than `most`, those that have most of
+# the query.
+def hit_lines(
+    paragraphs: Sequence[str], query: str, width: int, most: int
+) -> tuple[list[list[str]], bool, bool]: ...
+
+# A unit's reason in a few words, in a sentence without figures, and whether it is of what is always
+# kept.
+def short_reason(reason: str) -> tuple[str, str, bool]: ...
 
 # Where the part of each text that a query is about begins and ends, in characters.
 def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]: ...

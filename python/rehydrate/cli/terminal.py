@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 import sys
-import unicodedata
 from argparse import Namespace
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from rehydrate import _native
 from rehydrate._jsonl import whole_file
 from rehydrate._text import as_json, plain
 
@@ -56,16 +55,6 @@ _STYLES = {
     "magenta": "35",
     "cyan": "36",
 }
-# Escape sequences as a whole, so that no "[31m" remains: CSI, then OSC and the other strings up to
-# their terminator or the escape that breaks them off, then those of two characters.
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
-_MARKS_A_CHARACTER = 2
-_REGIONAL_A, _REGIONAL_Z = 0x1F1E6, 0x1F1FF
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 
 class Terminal(NamedTuple):
@@ -132,23 +121,7 @@ class Terminal(NamedTuple):
         Characters of unclear width are simplified: joined emoji and skin tones come apart, flags
         become their letters. A character that the encoding lacks becomes a question mark.
         """
-        text = unicodedata.normalize("NFC", _ESCAPES.sub(" ", text))
-        characters: list[str] = []
-        marks = 0
-        for character in text:
-            plain = character if " " <= character <= "~" else _plain(character)
-            if not plain:
-                continue
-            if not display_width(plain):
-                marks += 1
-                # A mark needs a base character, and a tower of them covers other lines.
-                if not characters or marks > _MARKS_A_CHARACTER:
-                    continue
-            else:
-                marks = 0
-            characters.append(plain)
-        line = " ".join("".join(characters).split())
-        return line.encode(self.encoding, "replace").decode(self.encoding)
+        return _native.safe_line(text).encode(self.encoding, "replace").decode(self.encoding)
 
 
 def display_width(text: str) -> int:
@@ -235,23 +208,6 @@ def size(count: int) -> str:
     from rich.filesize import decimal
 
     return decimal(count)
-
-
-def _plain(character: str) -> str:
-    """Return a character as every terminal shows it; "" where it shows nothing."""
-    code = ord(character)
-    if _REGIONAL_A <= code <= _REGIONAL_Z:
-        return chr(ord("A") + code - _REGIONAL_A)
-    if code in _SKIN_TONES or 0xFE00 <= code <= 0xFE0F:
-        return ""
-    match unicodedata.category(character):
-        case "Cf":  # joiners, and marks that reverse the direction of writing
-            return ""
-        case "Cc" | "Zl" | "Zp" | "Zs":
-            return " "
-        case "Cs" | "Co" | "Cn":  # lone surrogates, private use, unassigned: any width
-            return "\N{REPLACEMENT CHARACTER}"
-    return character
 
 
 def _width(stream: IO[Any], environ: Mapping[str, str]) -> int:
@@ -346,16 +302,21 @@ def confirmed(question: str) -> bool:
 
 def _write_out(data: bytes) -> None:
     if sys.stdout is None:
-        raise Failure("standard output is closed; connect it, or name a file where one can be named")
+        raise Failure(
+            "standard output is closed; connect it, or name a file where one can be named"
+        )
     try:
         # Unbuffered (python -u), a write may take only the beginning.
         rest = memoryview(data)
         while rest:
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        # What is left goes nowhere: the flush at exit must not fail too.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
         raise Failure(f"standard output cannot be written: {error.strerror}") from None
 
 

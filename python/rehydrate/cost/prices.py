@@ -5,10 +5,11 @@ Usage is the tokens of a request by the way they are billed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from rehydrate import _native
 from rehydrate._check import check_choice, check_list, check_type, check_whole, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import known_name
@@ -261,78 +262,11 @@ class Usage(NamedTuple):
         Usage(read=1408, written=0, written_1h=0, uncached=92, output=9)
         """
         check_type("usage", usage, Mapping, "pass the response's usage as a mapping")
-        if "prompt_tokens" in usage or "input_tokens_details" in usage:  # OpenAI
-            total = _count(usage, "prompt_tokens", "input_tokens")
-            about = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details")
-            read, written = _count(about, "cached_tokens"), _count(about, "cache_write_tokens")
-            output = _count(usage, "completion_tokens", "output_tokens")
-            _check_part("tokens read from and written to the cache", read + written, total)
-            return cls(read, written, 0, total - read - written, output)
-        if "promptTokenCount" in usage:  # Gemini
-            read = _count(usage, "cachedContentTokenCount")
-            total = _count(usage, "promptTokenCount")
-            _check_part("tokens read from the cache", read, total)
-            total += _count(usage, "toolUsePromptTokenCount")  # what its own tools returned
-            said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
-            return cls(read, 0, 0, total - read, said)
-        if "inputTokens" in usage:  # Converse
-            names = _CONVERSE
-            details = [each for each in _parts(usage, "cacheDetails") if each.get("ttl") == "1h"]
-            for_an_hour = sum(_count(each, "inputTokens") for each in details)
-        else:
-            names = _ANTHROPIC
-            for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
-        written, read, uncached, output = (_count(usage, name) for name in names)
-        _check_part("tokens written for an hour", for_an_hour, written)
-        own = cls(read, written - for_an_hour, for_an_hour, uncached, output)
-        # The API counts the writing of its summaries apart (compaction-threshold, see `policy`).
-        steps = [{**step, "iterations": ()} for step in _parts(usage, "iterations")]
-        summaries = [step for step in steps if step.get("type") == "compaction"]
-        return cls.total([own, *map(cls.billed, summaries)]) if summaries else own
+        return cls(*_native.billed_usage(usage))
 
 
-_CONVERSE = ("cacheWriteInputTokens", "cacheReadInputTokens", "inputTokens", "outputTokens")
-_ANTHROPIC = (
-    *("cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens"),
-    "output_tokens",
-)
 MAX_COUNT = 2**53
 """More tokens than anything is billed for; money is exact up to it."""
-
-
-def _part(usage: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    part = usage.get(key) or {}
-    check_type(f"usage: {key}", part, Mapping, "pass the response's usage as it is")
-    return part
-
-
-def _parts(usage: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    given = usage.get(key) or ()
-    check_list(f"usage: {key}", given, "pass the response's usage as it is")
-    parts = list(given)
-    for part in parts:
-        check_type(f"usage: {key}: one", part, Mapping, "pass the usage as it is")
-    return parts
-
-
-def _count(values: Mapping[str, Any], *keys: str) -> int:
-    """Return the first of these counts that is not 0."""
-    for key in keys:
-        value = values.get(key) or 0
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        check_whole(f"usage: {key}", value, 0, MAX_COUNT)
-        if value:
-            return int(value)
-    return 0
-
-
-def _check_part(what: str, part: int, whole: int) -> None:
-    if part > whole:
-        raise InvalidArgumentError(
-            f"usage: {part:,} {what} are more than the {whole:,} that they are a part of; pass the "
-            "response's usage as it is"
-        )
 
 
 def _check_counts(usage: Usage) -> None:

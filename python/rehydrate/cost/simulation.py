@@ -176,7 +176,7 @@ class PromptCache:
     def send(
         self, segments: Sequence[Segment], after: float, results: Sequence[int] = ()
     ) -> tuple[Usage, Usage]:
-        """Return the usage of a summary of a prompt sent `after` seconds, and that of the prompt."""
+        """Return the usage of a summary of a prompt sent `after` seconds, and of the prompt."""
         tokens = tokens_of(segments)
         if tokens > MAX_COUNT:
             raise InvalidArgumentError(

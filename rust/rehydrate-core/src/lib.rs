@@ -19,6 +19,7 @@
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! times          one time, as people write it          thread_log    what a thread's records add up to
+//! terminal       texts that a terminal shows
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -45,6 +46,7 @@ pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
+pub mod terminal;
 pub mod thread_log;
 pub mod times;
 pub mod tokens;

@@ -26,6 +26,7 @@ mod questions;
 mod reading;
 mod redact;
 mod store;
+mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
@@ -48,7 +49,7 @@ mod _native {
     #[pymodule_export]
     use super::convert::is_short;
     #[pymodule_export]
-    use super::decision::Decision;
+    use super::decision::{Decision, short_reason};
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -84,7 +85,7 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
+        billed_usage, broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
         entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, has_claudes_thinking,
         input_texts, is_langchain_message, line_content, line_is_seen, line_is_users, long_results, marks_in,
         merged_lines, notice, other_format, read_entries, read_places, readable_texts, repeated, replace_texts,
@@ -96,6 +97,8 @@ mod _native {
     use super::store::LocalStore;
     #[pymodule_export]
     use super::store::threads::LocalThreads;
+    #[pymodule_export]
+    use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
     use super::thread_log::{counting_records, folded_records, redacted_records};
     #[pymodule_export]

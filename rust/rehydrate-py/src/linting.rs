@@ -8,68 +8,51 @@ use crate::convert::Text;
 use crate::errors::detached;
 use crate::tokens::named;
 
-/// `rehydrate.linting.Text`.
-#[derive(FromPyObject)]
-struct ReadText {
-    place: Text,
-    text: Text,
-    kind: u8,
-    tokens: i64,
-    role: Text,
-    step: i64,
-    tool: Text,
-    asked: Text,
-}
-
-impl ReadText {
-    fn core(&self) -> Result<core::Text<'_>, Error> {
-        Ok(core::Text {
-            place: self.place.as_str(),
-            text: self.text.as_str(),
-            kind: PieceKind::try_from(self.kind)?,
-            tokens: self.tokens,
-            role: self.role.as_str(),
-            step: self.step,
-            tool: self.tool.as_str(),
-            asked: self.asked.as_str(),
-        })
-    }
-}
+/// `rehydrate.linting.Text`: place, text, kind, tokens, role, step, tool, and what it was asked.
+type ReadText = (Text, Text, u8, i64, Text, i64, Text, Text);
 
 fn texts(read: &[ReadText]) -> Result<Vec<core::Text<'_>>, Error> {
-    read.iter().map(ReadText::core).collect()
+    let mut texts = Vec::with_capacity(read.len());
+    for (place, text, kind, tokens, role, step, tool, asked) in read {
+        texts.push(core::Text {
+            place: place.as_str(),
+            text: text.as_str(),
+            kind: PieceKind::try_from(*kind)?,
+            tokens: *tokens,
+            role: role.as_str(),
+            step: *step,
+            tool: tool.as_str(),
+            asked: asked.as_str(),
+        });
+    }
+    Ok(texts)
 }
 
 /// `rehydrate.prompt.ToolDef`.
-#[derive(FromPyObject)]
 struct Tool {
     name: Text,
     description: Text,
     tokens: Option<i64>,
 }
 
-/// `rehydrate.prompt.Segment`.
-#[derive(FromPyObject)]
-struct Segment {
-    id: Text,
-    tokens: i64,
-    stability: Text,
-    breakpoint: bool,
+impl<'a, 'py> FromPyObject<'a, 'py> for Tool {
+    type Error = PyErr;
+
+    fn extract(tool: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            name: tool.getattr("name")?.extract()?,
+            description: tool.getattr("description")?.extract()?,
+            tokens: tool.getattr("tokens")?.extract()?,
+        })
+    }
 }
 
-/// `rehydrate.prompt.Budget`.
-#[derive(FromPyObject)]
-struct Budget {
-    soft_tokens: i64,
-    hard_tokens: i64,
-    target_tokens: i64,
-}
+/// `rehydrate.prompt.Segment`: id, kind, tokens, digest, stability, blocks, and whether a cache mark is at its end.
+type Segment = (Text, Text, i64, Text, Text, i64, bool);
 
 /// `rehydrate.linting.Subject`.
-#[derive(FromPyObject)]
 pub struct Subject {
     texts: Vec<ReadText>,
-    #[pyo3(attribute("static"))]
     fixed: Vec<ReadText>,
     systems: Vec<ReadText>,
     tools: Vec<Tool>,
@@ -79,8 +62,34 @@ pub struct Subject {
     marks_cache: bool,
     media_tokens: i64,
     media_before: i64,
-    budget: Budget,
+    budget: core::Budget,
     model: Text,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Subject {
+    type Error = PyErr;
+
+    fn extract(subject: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let budget = subject.getattr("budget")?;
+        Ok(Self {
+            texts: subject.getattr("texts")?.extract()?,
+            fixed: subject.getattr("static")?.extract()?,
+            systems: subject.getattr("systems")?.extract()?,
+            tools: subject.getattr("tools")?.extract()?,
+            segments: subject.getattr("segments")?.extract()?,
+            begins: subject.getattr("begins")?.extract()?,
+            marks: subject.getattr("marks")?.extract()?,
+            marks_cache: subject.getattr("marks_cache")?.extract()?,
+            media_tokens: subject.getattr("media_tokens")?.extract()?,
+            media_before: subject.getattr("media_before")?.extract()?,
+            budget: core::Budget {
+                soft: budget.getattr("soft_tokens")?.extract()?,
+                hard: budget.getattr("hard_tokens")?.extract()?,
+                target: budget.getattr("target_tokens")?.extract()?,
+            },
+            model: subject.getattr("model")?.extract()?,
+        })
+    }
 }
 
 impl Subject {
@@ -91,13 +100,12 @@ impl Subject {
             definition: definition.as_str(),
             tokens: tool.tokens.unwrap_or_default(),
         });
-        let segments = self.segments.iter().map(|segment| core::Segment {
-            id: segment.id.as_str(),
-            tokens: segment.tokens,
-            is_marked: segment.breakpoint,
-            is_dynamic: segment.stability.as_str() == "dynamic",
+        let segments = self.segments.iter().map(|(id, _, tokens, _, stability, _, is_marked)| core::Segment {
+            id: id.as_str(),
+            tokens: *tokens,
+            is_marked: *is_marked,
+            is_dynamic: stability.as_str() == "dynamic",
         });
-        let Budget { soft_tokens: soft, hard_tokens: hard, target_tokens: target } = self.budget;
         Ok(core::Subject {
             texts: texts(&self.texts)?,
             begins: self.begins,
@@ -109,7 +117,7 @@ impl Subject {
             marks_cache: self.marks_cache,
             media_tokens: self.media_tokens,
             media_before: self.media_before,
-            budget: core::Budget { soft, hard, target },
+            budget: self.budget,
             model: self.model.as_str(),
             min_prefix,
             counter: named(counter)?,

@@ -8,7 +8,7 @@ use crate::convert::Text;
 use crate::errors::to_py;
 
 /// A whole number from 0 up; one that is too large is more tokens than any prompt has.
-struct Whole(i64);
+pub struct Whole(i64);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
     type Error = PyErr;
@@ -20,24 +20,31 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
 }
 
 /// `rehydrate.prompt.ProviderPolicy`.
-#[derive(FromPyObject)]
-struct Policy {
-    compact_at: Option<Whole>,
-    clear_tool_uses_at: Option<Whole>,
-    keep_tool_uses: Whole,
-    clear_at_least: Option<Whole>,
-    cached_content: Text,
+pub struct Policy {
+    shortening: core::Policy,
+    /// The provider holds tools and system text.
+    has_content: bool,
 }
 
-/// `rehydrate.prompt.Segment`.
-#[derive(FromPyObject)]
-struct Segment {
-    kind: Text,
-    tokens: i64,
-    digest: Text,
-    blocks: i64,
-    breakpoint: bool,
+impl<'a, 'py> FromPyObject<'a, 'py> for Policy {
+    type Error = PyErr;
+
+    fn extract(policy: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let limit = |name: &str| -> PyResult<Option<i64>> {
+            Ok(policy.getattr(name)?.extract::<Option<Whole>>()?.map(|limit| limit.0))
+        };
+        let shortening = core::Policy {
+            compact_at: limit("compact_at")?,
+            clear_at: limit("clear_tool_uses_at")?,
+            keep_results: limit("keep_tool_uses")?.unwrap_or_default() as usize,
+            clear_at_least: limit("clear_at_least")?.unwrap_or_default(),
+        };
+        Ok(Self { shortening, has_content: policy.getattr("cached_content")?.is_truthy()? })
+    }
 }
+
+/// `rehydrate.prompt.Segment`: id, kind, tokens, digest, stability, blocks, and whether a cache mark is at its end.
+type Segment = (Text, Text, i64, Text, Text, i64, bool);
 
 struct State {
     cache: core::PromptCache,
@@ -66,14 +73,9 @@ impl PromptCache {
         policy: Policy,
     ) -> Self {
         let rules = Rules { automatic, lookback, lifetime, minimum: minimum.0, step: step.0, has_fee };
-        let shortened = Shortened::new(core::Policy {
-            compact_at: policy.compact_at.map(|limit| limit.0),
-            clear_at: policy.clear_tool_uses_at.map(|limit| limit.0),
-            keep_results: policy.keep_tool_uses.0 as usize,
-            clear_at_least: policy.clear_at_least.map_or(0, |least| least.0),
-        });
-        let has_content = !policy.cached_content.as_str().is_empty();
-        Self(Mutex::new(State { cache: core::PromptCache::new(rules), shortened, has_content }))
+        let Policy { shortening, has_content } = policy;
+        let (cache, shortened) = (core::PromptCache::new(rules), Shortened::new(shortening));
+        Self(Mutex::new(State { cache, shortened, has_content }))
     }
 
     /// What is used of a prompt that comes `after` seconds, to write a summary of it, where the provider does, and to answer.
@@ -85,12 +87,12 @@ impl PromptCache {
         mut after: f64,
         results: Vec<usize>,
     ) -> PyResult<(Option<Use>, Use)> {
-        let segments = segments.iter().map(|segment| core::Segment {
-            digest: segment.digest.as_str().into(),
-            tokens: segment.tokens,
-            blocks: segment.blocks,
-            marked: segment.breakpoint,
-            is_message: segment.kind.as_str() == "message",
+        let segments = segments.iter().map(|(_, kind, tokens, digest, _, blocks, marked)| core::Segment {
+            digest: digest.as_str().into(),
+            tokens: *tokens,
+            blocks: *blocks,
+            marked: *marked,
+            is_message: kind.as_str() == "message",
         });
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { cache, shortened, has_content } = &mut *state;
