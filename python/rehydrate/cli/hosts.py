@@ -321,7 +321,7 @@ def described(row: CompactionRow) -> list[str]:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    from rehydrate.errors import StoreError, UnknownHandleError, UnknownThreadError
+    from rehydrate.errors import UnknownHandleError, UnknownThreadError
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
     from rehydrate.integrations.claude_code.transcript import Session
@@ -337,8 +337,6 @@ def _fetch(options: argparse.Namespace) -> int:
                 write(Session(home, project, session, "claude_code").whole(options.handle))
             except (UnknownHandleError, UnknownThreadError):
                 continue
-            except StoreError as error:
-                raise Failure(str(error)) from None
             return 0
     raise Failure(
         f"no session of {project} has {options.handle!r}; copy the handle from its notice, and "
