@@ -236,7 +236,7 @@ def serve(
         data = read(READ_BYTES)
         ended = not data
         stream.feed(data)
-        for value in values(stream, ended=ended):
+        for value in list(values(stream, ended=ended)):  # all of it says whether it has headers
             is_broken = isinstance(value, Malformed)
             reply = server.refuse(value.reason) if is_broken else server.answer(value)
             if reply is not None and stream.has_headers:

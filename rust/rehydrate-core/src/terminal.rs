@@ -36,7 +36,7 @@ pub fn safe(text: &str) -> String {
             shown.push(plain);
         }
     }
-    let words = shown.split(|c| is_space(u32::from(c))).filter(|word| !word.is_empty());
+    let words = shown.split(|c: char| is_space(u32::from(c))).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
 }
 

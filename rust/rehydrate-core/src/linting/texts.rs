@@ -147,7 +147,7 @@ pub(super) fn echoes(subject: &Subject<'_>) -> Vec<Finding> {
             let echoed: usize = places.iter().map(|(_, characters)| characters).sum();
             let share = echoed as f64 / size as f64;
             // Of places that have as much, the first.
-            let most = places.iter().rev().max_by_key(|(_, characters)| characters);
+            let most = places.iter().rev().max_by_key(|(_, characters)| *characters);
             if let Some(&(place, characters)) = most.filter(|_| share >= SHARE) {
                 let is_result = text.kind == PieceKind::ToolResult;
                 let name = if is_result { what(text) } else { format!("what the {} says", text.role) };
@@ -172,7 +172,7 @@ fn long_lines(text: &Text<'_>) -> Vec<(String, usize)> {
     /// Shorter lines (brackets, blanks) are in every file.
     const LONG_LINE: usize = 16;
     let unescaped; // a file in JSON: its line breaks are escaped
-    let content = if text.kind == PieceKind::ToolInput {
+    let content: &str = if text.kind == PieceKind::ToolInput {
         unescaped = text.text.replace("\\\"", "\"").replace("\\t", "\t").replace("\\n", "\n");
         &unescaped
     } else {
@@ -180,7 +180,7 @@ fn long_lines(text: &Text<'_>) -> Vec<(String, usize)> {
     };
     let bare = lines(content).into_iter().map(|line| {
         let number = NUMBERED.regex().find(line).map_or(0, |found| found.end());
-        line[number..].trim_matches(|c| is_space(u32::from(c)))
+        line[number..].trim_matches(|c: char| is_space(u32::from(c)))
     });
     let sized = bare.map(|line| (line.to_owned(), line.chars().count()));
     sized.filter(|&(_, length)| length >= LONG_LINE).collect()
@@ -211,7 +211,8 @@ pub(super) fn heavy_tools(subject: &Subject<'_>) -> Vec<Finding> {
     }
     // A name and a line, with the schema on demand.
     let brief = |tool: &Tool<'_>| {
-        let line = tool.description.trim_matches(|c| is_space(u32::from(c))).split('\n').next().unwrap_or_default();
+        let line =
+            tool.description.trim_matches(|c: char| is_space(u32::from(c))).split('\n').next().unwrap_or_default();
         subject.count(&format!("{}: {line}", tool.name)).min(tool.tokens)
     };
     let left: i64 = subject.tools.iter().map(brief).sum();
@@ -239,7 +240,8 @@ pub(super) fn unused_results(subject: &Subject<'_>) -> Vec<Finding> {
     const NEW_TERMS: usize = 12;
     let terms: Vec<_> = subject.texts.iter().map(terms_of).collect();
     let mut last_seen: FxHashMap<&str, usize> = FxHashMap::default();
-    for (index, text) in subject.texts.iter().enumerate().filter(|(_, text)| text.kind != PieceKind::ToolResult) {
+    let others = subject.texts.iter().enumerate().filter(|(_, text)| text.kind != PieceKind::ToolResult);
+    for (index, _) in others {
         checkpoint();
         last_seen.extend(terms[index].iter().map(|&term| (term, index)));
     }

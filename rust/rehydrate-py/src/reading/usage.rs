@@ -58,23 +58,26 @@ fn billed(usage: &Bound<'_, PyMapping>) -> PyResult<Bill> {
         let output = count(usage, "candidatesTokenCount")? + count(usage, "thoughtsTokenCount")?;
         return Ok((read, 0, 0, total + from_tools - read, output));
     }
-    let (names, for_an_hour) = if usage.contains("inputTokens")? {
-        let mut for_an_hour = 0;
+    let is_converses = usage.contains("inputTokens")?;
+    let names = if is_converses {
+        ["cacheWriteInputTokens", "cacheReadInputTokens", "inputTokens", "outputTokens"]
+    } else {
+        ["cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens", "output_tokens"]
+    };
+    let written = count(usage, names[0])?;
+    let mut for_an_hour = 0;
+    if is_converses {
         for each in parts(usage, "cacheDetails")? {
             if each.call_method1("get", ("ttl",))?.eq("1h")? {
                 for_an_hour += count(&each, "inputTokens")?;
             }
         }
-        (["cacheWriteInputTokens", "cacheReadInputTokens", "inputTokens", "outputTokens"], for_an_hour)
-    } else {
-        let names = ["cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens", "output_tokens"];
-        let details = part(usage, "cache_creation")?;
-        (names, details.map_or(Ok(0), |details| count(&details, "ephemeral_1h_input_tokens"))?)
-    };
-    let [written, read, uncached, output] = names.map(|name| count(usage, name));
-    let written = written?;
+    } else if let Some(details) = part(usage, "cache_creation")? {
+        for_an_hour = count(&details, "ephemeral_1h_input_tokens")?;
+    }
     check_part(py, "tokens written for an hour", for_an_hour, written)?;
-    Ok((read?, written - for_an_hour, for_an_hour, uncached?, output?))
+    let [read, uncached, output] = [count(usage, names[1])?, count(usage, names[2])?, count(usage, names[3])?];
+    Ok((read, written - for_an_hour, for_an_hour, uncached, output))
 }
 
 /// A part of the usage, if it has one.
