@@ -1,4 +1,4 @@
-"""Each command with a full disk, closed streams, no reader and no terminal: one line, no traceback."""
+"""Each command with a full disk, closed streams and no reader: one line, and no traceback."""
 
 from __future__ import annotations
 
