@@ -111,7 +111,7 @@ fn is_likely(id: &str) -> bool {
     const HEX_DIGITS: usize = 32;
     const MIN_DIGITS: usize = 6;
     let digits = id.bytes().filter(u8::is_ascii_digit).count();
-    id.len() != HEX_DIGITS || (digits >= MIN_DIGITS && digits < HEX_DIGITS)
+    id.len() != HEX_DIGITS || (MIN_DIGITS..HEX_DIGITS).contains(&digits)
 }
 
 /// Ids that follow their names, and where each name begins.
