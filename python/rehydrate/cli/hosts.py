@@ -207,12 +207,8 @@ def _serve_http(server: Any, number: int) -> None:
             "without blanks, or leave it out and one is made"
         )
     token = given or secrets.token_urlsafe(32)
-    try:
-        bound = bound_socket(number)
-    except OSError as error:
-        raise Failure(f"port {number} cannot be used: {error.strerror}; pass another") from None
-
     said = f"token in ${TOKEN_VARIABLE}" if given else f"token: {token}"
+    bound = bound_socket(number)
     serve_http(server, bound, token, lambda address: write(f"url: {address}\n{said}\n"))
 
 
