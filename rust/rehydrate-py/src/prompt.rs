@@ -17,6 +17,8 @@ pub use laws::broken_laws;
 pub use rows::prompt_rows;
 pub use text::explanation_text;
 
+use crate::layout::history::Tokens;
+
 /// The parts of a `PromptIR`, but its history.
 #[derive(FromPyObject)]
 struct Prompt<'py> {
@@ -30,8 +32,8 @@ struct Prompt<'py> {
 
 #[derive(FromPyObject)]
 struct Budget {
-    soft_tokens: i64,
-    hard_tokens: i64,
+    soft_tokens: Tokens,
+    hard_tokens: Tokens,
 }
 
 #[derive(FromPyObject)]
@@ -39,14 +41,14 @@ struct Section<'py> {
     id: Bound<'py, PyString>,
     content: Bound<'py, PyAny>,
     provenance: Provenance<'py>,
-    tokens: Option<i64>,
-    min_tokens: i64,
+    tokens: Option<Tokens>,
+    min_tokens: Tokens,
     priority: Bound<'py, PyAny>,
     relevance: Bound<'py, PyAny>,
     mode: Bound<'py, PyAny>,
     stability: Bound<'py, PyAny>,
     position: Bound<'py, PyAny>,
-    anchor: Option<i64>,
+    anchor: Option<i128>,
     late_bound: Bound<'py, PyAny>,
     tool_call_id: Bound<'py, PyAny>,
     handle: Bound<'py, PyAny>,
@@ -72,7 +74,7 @@ impl Section<'_> {
 #[derive(FromPyObject)]
 struct Tool<'py> {
     name: Bound<'py, PyString>,
-    tokens: Option<i64>,
+    tokens: Option<Tokens>,
     provenance: Provenance<'py>,
     is_hosted: bool,
 }
@@ -90,14 +92,14 @@ struct Meta<'py> {
 struct Source<'py> {
     name: Bound<'py, PyString>,
     status: Bound<'py, PyString>,
-    sections: i64,
+    sections: Bound<'py, PyAny>,
     detail: Bound<'py, PyString>,
 }
 
 #[derive(FromPyObject)]
 struct Dropped<'py> {
     section: Bound<'py, PyString>,
-    tokens: i64,
+    tokens: Tokens,
     reason: Bound<'py, PyString>,
     handle: Bound<'py, PyAny>,
     priority: Bound<'py, PyString>,

@@ -8,6 +8,9 @@ use rustc_hash::FxHashMap;
 use crate::interned::interned;
 use crate::reading::{Conversation, text_of};
 
+/// Counts as a report has them: those of a stored prompt may be of any size.
+pub type Tokens = i128;
+
 /// The history of a prompt, and its columns.
 pub struct History<'py> {
     of: Bound<'py, PyAny>,
@@ -53,8 +56,15 @@ impl<'py> History<'py> {
     }
 
     /// The tokens of these rows together, as far as they were counted.
-    pub fn tokens_of(&self, rows: Range<usize>) -> PyResult<i64> {
-        self.tokens.iter().skip(rows.start).take(rows.len()).map(|tokens| tokens.extract::<i64>()).sum()
+    pub fn tokens_of(&self, rows: Range<usize>) -> PyResult<Tokens> {
+        let mut sum = 0;
+        for tokens in self.tokens.iter().skip(rows.start).take(rows.len()) {
+            sum += match tokens.extract::<i64>() {
+                Ok(tokens) => tokens.into(),
+                Err(_) => tokens.extract::<Tokens>()?,
+            };
+        }
+        Ok(sum)
     }
 
     /// The row of the first entry whose index in the caller's list is at least this one.

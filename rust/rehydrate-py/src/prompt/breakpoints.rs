@@ -4,7 +4,7 @@ use pyo3::types::{PyMapping, PyString};
 
 use super::laws::MOST_BREAKPOINTS;
 use crate::interned::interned;
-use crate::layout::history::{History, index_in};
+use crate::layout::history::{History, Tokens, index_in};
 use crate::reading::{Conversation, is_list};
 use crate::writing::marked;
 
@@ -18,7 +18,7 @@ pub fn placed_breakpoints<'py>(
     ir: &Bound<'py, PyAny>,
     rows: &Bound<'py, Conversation>,
     provider: &str,
-    minimum_prefix: i64,
+    minimum_prefix: Tokens,
     own: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<Bound<'py, PyString>>> {
     let py = ir.py();
@@ -30,9 +30,9 @@ pub fn placed_breakpoints<'py>(
     let tokens = |section: &&Section<'py>| section.tokens.unwrap_or_default();
     let (statics, inserted): (Vec<_>, Vec<_>) = sections.iter().partition(|section| section.is_static);
     let (system, others): (Vec<_>, Vec<_>) = statics.into_iter().partition(|section| section.is_system);
-    let of_tools: i64 = tools.iter().filter_map(|tool| tool.tokens).sum();
-    let of_system = of_tools + history.tokens_of(0..leading)? + system.iter().map(tokens).sum::<i64>();
-    let of_statics = of_system + others.iter().map(tokens).sum::<i64>();
+    let of_tools: Tokens = tools.iter().filter_map(|tool| tool.tokens).sum();
+    let of_system = of_tools + history.tokens_of(0..leading)? + system.iter().map(tokens).sum::<Tokens>();
+    let of_statics = of_system + others.iter().map(tokens).sum::<Tokens>();
     // The prefix that ends with this entry, or with the last before it that can have a mark.
     let up_to = |row: Option<usize>| -> PyResult<Option<Prefix<'py>>> {
         let Some(row) = row else { return Ok(None) };
@@ -41,7 +41,7 @@ pub fn placed_breakpoints<'py>(
             if rows.get().__contains__(row) && can_be_marked(&entry, &history.format, provider)? {
                 let index = history.entry_index(row)? as i64;
                 let before = inserted.iter().filter(|section| section.anchor.is_some_and(|anchor| anchor <= index));
-                let tokens = of_statics + history.tokens_of(leading..row + 1)? + before.map(tokens).sum::<i64>();
+                let tokens = of_statics + history.tokens_of(leading..row + 1)? + before.map(tokens).sum::<Tokens>();
                 return Ok(Some((tokens, history.entry_id(row)?.cast_into()?)));
             }
         }
@@ -78,12 +78,12 @@ pub fn placed_breakpoints<'py>(
 }
 
 /// The tokens of a prefix, and the id of its last part.
-type Prefix<'py> = (i64, Bound<'py, PyString>);
+type Prefix<'py> = (Tokens, Bound<'py, PyString>);
 
 #[derive(FromPyObject)]
 struct Section<'py> {
     id: Bound<'py, PyString>,
-    tokens: Option<i64>,
+    tokens: Option<Tokens>,
     anchor: Option<i64>,
     is_static: bool,
     is_system: bool,
@@ -91,7 +91,7 @@ struct Section<'py> {
 
 #[derive(FromPyObject)]
 struct Tool {
-    tokens: Option<i64>,
+    tokens: Option<Tokens>,
 }
 
 /// Whether a mark of the caller's has a long time to live. Such marks must come first: a caller who sets one sets them all.

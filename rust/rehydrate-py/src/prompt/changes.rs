@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::say;
 use crate::convert::NamedTuple;
 use crate::interned::interned;
-use crate::layout::history::History;
+use crate::layout::history::{History, Tokens};
 
 /// Changes of one kind of parts, as `Change`s.
 type Changes<'py> = Vec<Bound<'py, PyAny>>;
@@ -63,8 +63,8 @@ fn made<'py>(
     change: &NamedTuple<'py>,
     id: &Bound<'py, PyAny>,
     kind: &str,
-    before: i64,
-    after: i64,
+    before: Tokens,
+    after: Tokens,
     fields: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
@@ -79,8 +79,8 @@ fn made<'py>(
 
 /// What was removed; then, by their order now, what was added, changed or moved.
 fn changes<'py>(change: &NamedTuple<'py>, was: &Parts<'py>, now: &Parts<'py>) -> PyResult<Changes<'py>> {
-    let tokens_of = |part: &Bound<'py, PyAny>| -> PyResult<i64> {
-        Ok(part.getattr(interned!(part.py(), "tokens"))?.extract::<Option<i64>>()?.unwrap_or_default())
+    let tokens_of = |part: &Bound<'py, PyAny>| -> PyResult<Tokens> {
+        Ok(part.getattr(interned!(part.py(), "tokens"))?.extract::<Option<Tokens>>()?.unwrap_or_default())
     };
     let places = PyDict::new(now.0.py());
     let mut found = Vec::new();
@@ -131,7 +131,7 @@ fn differing<'py>(one: &Bound<'py, PyAny>, other: &Bound<'py, PyAny>) -> PyResul
 fn entries<'py>(change: &NamedTuple<'py>, before: &History<'py>, after: &History<'py>) -> PyResult<Changes<'py>> {
     let (was, now): (FxHashMap<_, _>, FxHashMap<_, _>) = (before.row_of_index()?, after.row_of_index()?);
     let tokens_of = |history: &History<'py>, row: usize| {
-        if history.tokens.len() == history.entries.len() { history.tokens(row) } else { Ok(0) }
+        if history.tokens.len() == history.entries.len() { history.tokens_of(row..row + 1) } else { Ok(0) }
     };
     let mut found = Vec::new();
     for index in was.keys().chain(now.keys()).copied().collect::<BTreeSet<_>>() {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Prompt, Section, say};
 use crate::interned::interned;
-use crate::layout::history::{History, index_in, is_no_message};
+use crate::layout::history::{History, Tokens, index_in, is_no_message};
 use crate::reading::Conversation;
 
 /// A provider accepts no more cache marks.
@@ -120,7 +120,7 @@ fn entry_indices<'py>(history: &History<'py>, found: &mut Found<'py>) -> PyResul
     if !history.indices.is_empty() {
         one_each(history, "entry indices", history.indices.len(), found)?;
     }
-    let indices: Vec<i64> = history.indices.extract()?;
+    let indices: Vec<i128> = history.indices.extract()?;
     if indices.windows(2).any(|pair| pair[0] >= pair[1]) {
         found.add_of("counted", "history", "the history's entry indices do not ascend", ())?;
     }
@@ -140,7 +140,7 @@ fn one_each<'py>(history: &History<'py>, what: &str, count: usize, found: &mut F
 struct Laws<'py> {
     ir: Bound<'py, PyAny>,
     prompt: Prompt<'py>,
-    tokens: i64,
+    tokens: Tokens,
     history: History<'py>,
     conversation: Option<Bound<'py, Conversation>>,
     rows: FxHashMap<usize, usize>,
@@ -193,20 +193,20 @@ impl<'py> Laws<'py> {
     }
 
     /// The tokens that no pass may leave out: tools, whole sections, minimums, pins.
-    fn needed_tokens(&self) -> PyResult<i64> {
-        let of_tools: i64 = self.prompt.tools.iter().filter_map(|tool| tool.tokens).sum();
+    fn needed_tokens(&self) -> PyResult<Tokens> {
+        let of_tools: Tokens = self.prompt.tools.iter().filter_map(|tool| tool.tokens).sum();
         let of_section = |section: &Section<'_>| {
             let whole = section.tokens.unwrap_or_default();
             if section.must_stay_whole { whole } else { section.min_tokens.min(whole) }
         };
-        let mut tokens = of_tools + self.prompt.sections.iter().map(of_section).sum::<i64>();
+        let mut tokens = of_tools + self.prompt.sections.iter().map(of_section).sum::<Tokens>();
         let Some(conversation) = &self.conversation else { return Ok(tokens) };
         if self.history.tokens.len() == self.history.entries.len() {
             let units = conversation.get().units(self.ir.py())?;
             for pin in conversation.call_method0("pins")?.try_iter()? {
                 let members: Vec<usize> = units.get_item(pin?.extract()?)?.getattr("members")?.extract()?;
                 for row in members {
-                    tokens += self.history.tokens(row)?;
+                    tokens += self.history.tokens_of(row..row + 1)?;
                 }
             }
         }
@@ -223,7 +223,7 @@ impl<'py> Laws<'py> {
         }
         for source in &meta.sources {
             let (name, status) = (&source.name, &source.status);
-            let has_prompt = status != "off" && (source.sections != 0 || status != "ok");
+            let has_prompt = status != "off" && (source.sections.is_truthy()? || status != "ok");
             if name == "system" && has_prompt && !self.has_system() {
                 let why = if source.detail.is_empty()? { "" } else { ": " };
                 let message = "the system prompt is missing ({}{}{})";

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::{Dropped, Prompt, Section, Trace, joined, say};
 use crate::interned::interned;
-use crate::layout::history::{History, index_in, is_no_message};
+use crate::layout::history::{History, Tokens, index_in, is_no_message};
 use crate::writing::dict;
 
 /// The rows of a prompt, as `PromptRow`s.
@@ -105,7 +105,10 @@ impl<'py> Table<'py> {
                 continue;
             }
             let before = match section.anchor {
-                Some(anchor) => self.history.row_from(anchor)?.unwrap_or(self.history.entries.len()),
+                Some(anchor) => self
+                    .history
+                    .row_from(anchor.clamp(0, i64::MAX.into()) as i64)?
+                    .unwrap_or(self.history.entries.len()),
                 None => match default {
                     Some(known) => known,
                     None => *default.insert(self.last_user_turn()?),
@@ -291,7 +294,7 @@ impl<'py> Table<'py> {
             "kind": "dropped",
             "id": self.run(first, last, run.len())?,
             "source": "history",
-            "tokens": run.iter().map(|(_, each)| each.tokens).sum::<i64>(),
+            "tokens": run.iter().map(|(_, each)| each.tokens).sum::<Tokens>(),
             "reason": joined(py, "; ", words)?,
             "priority": &dropped.priority,
             "handle": (run.len() == 1).then_some(&dropped.handle),

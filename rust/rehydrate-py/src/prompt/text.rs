@@ -4,10 +4,11 @@ use pyo3::types::PyString;
 use rehydrate_core::reports::aligned;
 
 use super::say;
+use crate::layout::history::Tokens;
 
 const ID_WIDTH: usize = 44;
 const SOURCE_WIDTH: usize = 12;
-const BAR_WIDTH: i64 = 40;
+const BAR_WIDTH: Tokens = 40;
 
 /// A `PromptExplanation` as text: the budget, the rows, the sources and the passes.
 #[pyfunction]
@@ -17,7 +18,7 @@ pub fn explanation_text(table: &Bound<'_, PyAny>) -> PyResult<String> {
     let mut sources = Vec::new();
     for each in table.getattr("sources")?.try_iter()? {
         let each: Source<'_> = each?.extract()?;
-        let counts = [text(&each.status), grouped(py, each.sections)?, grouped(py, each.tokens)?];
+        let counts = [text(&each.status), grouped(py, &each.sections)?, grouped(py, &each.tokens)?];
         sources.push(named_cells(&each.name, counts, &each.elapsed_ms, &each.detail)?);
     }
     if !sources.is_empty() {
@@ -27,7 +28,7 @@ pub fn explanation_text(table: &Bound<'_, PyAny>) -> PyResult<String> {
     for each in table.getattr("trace")?.try_iter()? {
         let each: Pass<'_> = each?.extract()?;
         let changed = each.changed.len()?;
-        let counts = [grouped(py, each.before_tokens)?, grouped(py, each.after_tokens)?, grouped(py, changed as i64)?];
+        let counts = [grouped(py, &each.before_tokens)?, grouped(py, &each.after_tokens)?, grouped(py, changed)?];
         let notes = PyString::new(py, "; ").call_method1("join", (each.notes,))?.cast_into()?;
         passes.push(named_cells(&each.name, counts, &each.elapsed_ms, &notes)?);
     }
@@ -48,8 +49,8 @@ pub fn explanation_text(table: &Bound<'_, PyAny>) -> PyResult<String> {
 struct Source<'py> {
     name: Bound<'py, PyString>,
     status: Bound<'py, PyString>,
-    sections: i64,
-    tokens: i64,
+    sections: Bound<'py, PyAny>,
+    tokens: Bound<'py, PyAny>,
     elapsed_ms: Bound<'py, PyAny>,
     detail: Bound<'py, PyString>,
 }
@@ -57,8 +58,8 @@ struct Source<'py> {
 #[derive(FromPyObject)]
 struct Pass<'py> {
     name: Bound<'py, PyString>,
-    before_tokens: i64,
-    after_tokens: i64,
+    before_tokens: Bound<'py, PyAny>,
+    after_tokens: Bound<'py, PyAny>,
     changed: Bound<'py, PyAny>,
     notes: Bound<'py, PyAny>,
     elapsed_ms: Bound<'py, PyAny>,
@@ -69,7 +70,7 @@ struct Row<'py> {
     kind: Bound<'py, PyString>,
     id: Bound<'py, PyString>,
     source: Bound<'py, PyString>,
-    tokens: i64,
+    tokens: Bound<'py, PyAny>,
     reason: Bound<'py, PyString>,
     priority: Bound<'py, PyString>,
     mode: Bound<'py, PyString>,
@@ -82,20 +83,21 @@ struct Row<'py> {
 
 fn budget_lines(table: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let py = table.py();
-    let number = |name: &str| -> PyResult<i64> { table.getattr(name)?.extract() };
+    let number = |name: &str| -> PyResult<Tokens> { table.getattr(name)?.extract() };
     let budget = table.getattr("budget")?;
-    let (soft, hard): (i64, i64) =
+    let (soft, hard): (Tokens, Tokens) =
         (budget.getattr("soft_tokens")?.extract()?, budget.getattr("hard_tokens")?.extract()?);
     let (tokens, before) = (number("tokens")?, number("before_tokens")?);
-    let share = (BAR_WIDTH * tokens) as f64 / soft as f64;
-    let filled = (share.round_ties_even() as usize).min(BAR_WIDTH as usize);
-    let bar = "#".repeat(filled) + &".".repeat(BAR_WIDTH as usize - filled);
+    let share = tokens as f64 / soft as f64;
+    let filled = (BAR_WIDTH * tokens) as f64 / soft as f64;
+    let filled = filled.round_ties_even().min(BAR_WIDTH as f64);
+    let bar = "#".repeat(filled as usize) + &".".repeat((BAR_WIDTH as f64 - filled) as usize);
     let line = "[{}] {:,} of {:,} tokens ({:.0%}), hard limit {:,}; {}";
-    let values = (bar, tokens, soft, tokens as f64 / soft as f64, hard, table.getattr("counter")?);
+    let values = (bar, tokens, soft, share, hard, table.getattr("counter")?);
     let mut lines = vec![text(&say(py, line, values)?)];
     let mut shares = Vec::new();
     for share in table.getattr("by_source")?.call_method0("items")?.try_iter()? {
-        let (name, tokens): (Bound<'_, PyString>, i64) = share?.extract()?;
+        let (name, tokens): (Bound<'_, PyString>, Tokens) = share?.extract()?;
         if tokens != 0 {
             shares.push(format!("{} {}", one_line(&name)?, grouped(py, tokens)?));
         }
@@ -122,7 +124,7 @@ fn row_lines(rows: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
             if row.is_kept { number.to_string() } else { String::new() },
             clipped(&row.id, ID_WIDTH)?,
             clipped(&row.source, SOURCE_WIDTH)?,
-            grouped(py, row.tokens)?,
+            grouped(py, &row.tokens)?,
             text(&row.priority),
             text(&row.mode),
             text(&row.stability),
@@ -148,7 +150,7 @@ fn named_cells(
     Ok(cells)
 }
 
-fn grouped(py: Python<'_>, number: i64) -> PyResult<String> {
+fn grouped<'py>(py: Python<'py>, number: impl IntoPyObject<'py>) -> PyResult<String> {
     Ok(text(&say(py, "{:,}", (number,))?))
 }
 
