@@ -43,9 +43,12 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::context_store::{ContextStore, Told, invented, transcript_lines};
+    use super::context_store::{
+        Activity, Applied, ContextStore, Item, Operation, Span, fenced, mark_of, proposal_prompt, summary_prompt,
+        transcript_lines,
+    };
     #[pymodule_export]
-    use super::convert::is_short;
+    use super::convert::is_short_to_add;
     #[pymodule_export]
     use super::decision::Decision;
     #[pymodule_export]
@@ -63,7 +66,7 @@ mod _native {
     #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
-    use super::notes::{chunks, is_refusal};
+    use super::notes::{chunks, refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -81,11 +84,12 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, has_claudes_thinking,
-        input_texts, is_langchain_message, line_content, line_is_seen, line_is_users, long_results, marks_in,
-        merged_lines, notice, other_format, read_entries, read_places, readable_texts, repeated, replace_texts,
-        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
+        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, differing_texts,
+        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept, first_telling, format_of,
+        has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, line_content, line_is_seen,
+        line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries, read_places,
+        readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch,
+        unit_memory, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -94,7 +98,9 @@ mod _native {
     #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
-    use super::thread_log::{counting_records, folded_records, redacted_records};
+    use super::thread_log::{
+        counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
+    };
     #[pymodule_export]
     use super::times::read_times;
     #[pymodule_export]

@@ -113,12 +113,14 @@ impl Item {
     }
 
     /// The last entry that referred to it.
-    pub(super) fn last_entry(&self) -> i64 {
+    #[must_use]
+    pub fn last_entry(&self) -> i64 {
         self.uses.iter().map(|&(_, entry)| entry).fold(self.span.entry, i64::max)
     }
 
     /// Whether it is a file that was changed.
-    pub(super) fn is_changed(&self) -> bool {
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
         self.uses.iter().any(|(used, _)| changes(used))
     }
 
@@ -262,10 +264,10 @@ impl Items {
         (entries != self.left_out).then(|| Self::new(self.log.clone(), entries))
     }
 
-    /// The items as they were before an entry was read.
+    /// The items as they were before an entry was read, without what was left out since.
     pub(super) fn before(&self, entry: i64) -> Self {
         let operations = self.log.iter().filter(|operation| operation.entry < entry);
-        Self::new(operations.cloned().collect(), FxHashSet::default())
+        Self::new(operations.cloned().collect(), self.left_out.clone())
     }
 
     /// All items, in the order in which they were added.
@@ -372,6 +374,7 @@ mod tests {
         assert_eq!((without.first(3).log(), without.first(9).log().len()), (&items.log()[..3], 4));
         let live: Vec<i64> = items.before(4).live(Heading::Preferences).map(|item| item.id).collect();
         assert_eq!((live, items.before(4).log().len()), (vec![1], 1));
+        assert!(items.without(FxHashSet::from_iter([0])).unwrap().before(4).all().is_empty());
     }
 
     #[test]
