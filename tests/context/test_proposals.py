@@ -207,7 +207,7 @@ def test_what_is_there_already_is_not_added_again():
     noted = Noted(user("Always use tabs."), assistant("Yes."), user("Go on. Always use  TABS."))
     noted.store.back_to((2, noted.store.seen))  # the rules read #0 only
     same_place = noted.propose(add("User Preferences", "use tabs", 0))
-    assert same_place[:2] == ([], {})
+    assert (same_place.operations, same_place.refused) == ([], {})
     again = noted.propose(add("User Preferences", "Always use  TABS.", 2))
     assert [each.kind for each in again.operations] == ["promote"]
     assert noted.texts("User Preferences") == ["Always use tabs."]

@@ -34,7 +34,7 @@ const ITEMS_SHARE: f64 = 0.8;
 /// Characters of a model's answer; what comes after is not read.
 const MAX_ANSWER: usize = 60_000;
 
-/// What a thread must not lose, as an append-only log of operations over verbatim spans.
+/// All that a thread must not lose, as an append-only log of operations over verbatim spans.
 ///
 /// After every turn `update` reads what the turn added: what the user laid down, what was decided,
 /// which files were changed, which errors are open, what is being done now. `render` writes it as

@@ -69,21 +69,31 @@ fn is_fit(number: &Bound<'_, PyAny>) -> bool {
 
 /// The first number in JSON values that JSON has not, or that Python does not read again, and where it is.
 #[pyfunction]
-pub fn unfit_number<'py>(value: &Bound<'py, PyAny>, path: &str) -> PyResult<Option<(String, Bound<'py, PyAny>)>> {
+pub fn unfit_number<'py>(
+    value: &Bound<'py, PyAny>,
+    path: &Bound<'py, PyString>,
+) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+    let found = unfit(value, &bytes_of(path)?)?;
+    found.map(|(path, number)| Ok((string_of(value.py(), &path)?, number))).transpose()
+}
+
+fn unfit<'py>(value: &Bound<'py, PyAny>, path: &[u8]) -> PyResult<Option<(Vec<u8>, Bound<'py, PyAny>)>> {
     if let Ok(fields) = value.cast::<PyDict>() {
         for (key, value) in fields {
-            if let Some(found) = unfit_number(&value, &format!("{path}.{key}"))? {
-                return Ok(Some(found));
+            let found = unfit(&value, &[path, b".", &bytes_of(&key.str()?)?].concat())?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
     } else if let Ok(items) = value.cast::<PyList>() {
         for (number, item) in items.iter().enumerate() {
-            if let Some(found) = unfit_number(&item, &format!("{path}[{number}]"))? {
-                return Ok(Some(found));
+            let found = unfit(&item, &[path, format!("[{number}]").as_bytes()].concat())?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
     } else if is_number(value) && !is_fit(value) {
-        return Ok(Some((path.into(), value.clone())));
+        return Ok(Some((path.to_vec(), value.clone())));
     }
     Ok(None)
 }

@@ -322,7 +322,7 @@ impl Operation {
     }
 }
 
-/// What became of proposals.
+/// The outcome of proposals.
 #[pyclass(frozen, get_all, module = "rehydrate._native")]
 pub struct Applied {
     pub operations: Vec<Py<Operation>>,
