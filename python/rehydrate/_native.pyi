@@ -506,7 +506,7 @@ class OnnxModel:
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
 
-# All that a thread must not lose. The docstrings of this class and of the next four are in the module.
+# All that a thread must not lose. The docstrings of this and the next classes are in the module.
 @final
 class ContextStore:
     # The least that `render` takes.

@@ -56,6 +56,9 @@ const MAX_ANSWER: usize = 60_000;
 #[derive(Default)]
 pub struct ContextStore(Mutex<State>);
 
+/// A summary, what was added to it, and the names in it that its sources do not have.
+type Verified<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>);
+
 #[derive(Default)]
 struct State {
     core: core::ContextStore,
@@ -301,7 +304,7 @@ impl ContextStore {
         summary: &Bound<'py, PyString>,
         sources: &Bound<'py, PyAny>,
         max_tokens: i64,
-    ) -> PyResult<(Bound<'py, PyString>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>)> {
+    ) -> PyResult<Verified<'py>> {
         let (summary, counter) = (bytes_of(summary)?, counter(py)?);
         let summary: &[u8] = &summary;
         let mut invented = detached(py, || Ok(core::names_in(summary)))?;
