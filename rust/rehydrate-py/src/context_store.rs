@@ -246,7 +246,10 @@ impl ContextStore {
     /// Return the store as it was before the entry with this index was read, without what was left
     /// out since.
     fn as_of(&self, py: Python<'_>, entry: i64) -> PyResult<Self> {
-        self.with(py, |state| Self(Mutex::new(State { core: state.core.before(entry), seen: entry })))
+        let (operations, left_out) = self.with(py, |state| state.core.before(entry))?;
+        // Of a long log this takes a while, so nobody waits for it.
+        let core = detached(py, || Ok(core::ContextStore::of(operations, left_out)))?;
+        Ok(Self(Mutex::new(State { core, seen: entry })))
     }
 
     /// Return all items, or those of a heading that hold.
