@@ -14,6 +14,7 @@ mod interned;
 mod item_index;
 mod json_stream;
 mod layout;
+mod linting;
 mod notes;
 mod onnx;
 mod outline;
@@ -25,6 +26,7 @@ mod questions;
 mod reading;
 mod redact;
 mod store;
+mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
@@ -50,7 +52,7 @@ mod _native {
     #[pymodule_export]
     use super::convert::is_short_to_add;
     #[pymodule_export]
-    use super::decision::Decision;
+    use super::decision::{Decision, short_reason};
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -65,6 +67,8 @@ mod _native {
     use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::layout::Layout;
+    #[pymodule_export]
+    use super::linting::lint;
     #[pymodule_export]
     use super::notes::{chunks, refusal};
     #[pymodule_export]
@@ -84,12 +88,21 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
+<<<<<<< HEAD
         broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, differing_texts,
         entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept, first_telling, format_of,
         has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, line_content, line_is_seen,
         line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries, read_places,
         readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch,
         unit_memory, unit_text, unmarked, without_calls,
+=======
+        billed_usage, broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back,
+        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of,
+        has_claudes_thinking, input_texts, is_langchain_message, line_content, line_is_seen, line_is_users,
+        long_results, marks_in, merged_lines, notice, other_format, read_entries, read_places, readable_texts,
+        repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text,
+        unmarked, without_calls,
+>>>>>>> main
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -98,9 +111,15 @@ mod _native {
     #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
+<<<<<<< HEAD
     use super::thread_log::{
         counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
     };
+=======
+    use super::terminal::{hit_lines, paragraphs, safe_line};
+    #[pymodule_export]
+    use super::thread_log::{counting_records, folded_records, redacted_records};
+>>>>>>> main
     #[pymodule_export]
     use super::times::read_times;
     #[pymodule_export]
