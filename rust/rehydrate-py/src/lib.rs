@@ -88,12 +88,12 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        billed_usage, broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, differing_texts,
-        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept, first_telling, format_of,
-        has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, line_content, line_is_seen,
-        line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries, read_places,
-        readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch,
-        unit_memory, unit_text, unmarked, without_calls,
+        billed_usage, broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back,
+        differing_texts, entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept,
+        first_telling, format_of, has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, line_content,
+        line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries,
+        read_places, readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back,
+        transcript_branch, unit_memory, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -102,15 +102,11 @@ mod _native {
     #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
-<<<<<<< HEAD
+    use super::terminal::{hit_lines, paragraphs, safe_line};
+    #[pymodule_export]
     use super::thread_log::{
         counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
     };
-=======
-    use super::terminal::{hit_lines, paragraphs, safe_line};
-    #[pymodule_export]
-    use super::thread_log::{counting_records, folded_records, redacted_records};
->>>>>>> main
     #[pymodule_export]
     use super::times::read_times;
     #[pymodule_export]
