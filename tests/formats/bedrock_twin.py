@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rehydrate.formats._reading import (
-    Path,
-    as_entry,
-    as_role,
-    compact_json,
-)
+from rehydrate.formats._reading import Path, compact_json
 from rehydrate.messages import PieceKind
 from tests.formats.blocks_twin import (
     Draft,
@@ -19,6 +14,7 @@ from tests.formats.blocks_twin import (
     tool_input_text,
     wrong_content,
 )
+from tests.formats.checks_twin import as_entry, as_role
 
 _RESULT = PieceKind.TOOL_RESULT
 

@@ -15,14 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, UnknownBlockError
-from rehydrate.formats._reading import (
-    Path,
-    Places,
-    as_entry,
-    compact_json,
-    type_of,
-)
+from rehydrate.formats._reading import Path, Places, compact_json
 from rehydrate.messages import FORMAT_NAMES, Conversation, Piece, PieceKind
+from tests.formats.checks_twin import as_entry, type_of
 
 __all__ = [
     "CALLS",

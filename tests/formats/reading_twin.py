@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from rehydrate._native import line_is_seen, line_is_users, transcript_branch
+from rehydrate._native import line_content, line_is_seen, line_is_users, transcript_branch
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import content_of
-from rehydrate.formats._reading import as_entry, as_list, as_role, state_blocks, type_of
+from rehydrate.formats._reading import state_blocks
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from tests.formats import bedrock_twin
 from tests.formats.blocks_twin import (
@@ -21,6 +20,7 @@ from tests.formats.blocks_twin import (
     readable_texts,
     tool_input_text,
 )
+from tests.formats.checks_twin import as_entry, as_list, as_role, type_of
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
@@ -273,7 +273,7 @@ def slow_spoken_lines(entries: Sequence[Any]) -> tuple[list[Line], list[int]]:
         if kind != "attachment" and not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        content = content_of(entry)
+        content = line_content(entry)
         if is_empty(content):  # Claude Code leaves it out when it sends
             ignored.append(index)
             continue
@@ -667,7 +667,7 @@ def _is_root(entry: dict[str, Any]) -> bool:
 def _is_spoken(entry: dict[str, Any]) -> bool:
     if not line_is_seen(entry):
         return False
-    return not is_empty(content_of(entry))
+    return not is_empty(line_content(entry))
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:
@@ -693,6 +693,6 @@ def _message_id(entry: dict[str, Any]) -> str | None:
 
 
 def _ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    content = content_of(entry)
+    content = line_content(entry)
     blocks = content if isinstance(content, list) else []
     return [block[key] for block in blocks if isinstance(block, dict) and block.get("type") == kind]

@@ -14,12 +14,12 @@ from datetime import datetime, tzinfo
 from hashlib import blake2b
 
 from rehydrate._check import shown
+from rehydrate._native import NOT_INSTRUCTIONS, fence_attribute
 from rehydrate._text import plural
 from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.tool_calls import Answered, ContextQuery, describe
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
@@ -198,9 +198,9 @@ def _heading(
     words = ["message", name] if provenance.source == "conversation" else [name or section.id]
     if provenance.origin and provenance.origin not in name:
         words.append(provenance.origin)
-    words = [attribute(word) for word in words]
+    words = [fence_attribute(word) for word in words]
     if section.handle:
-        words.append(f'whole="{attribute(section.handle)}"')
+        words.append(f'whole="{fence_attribute(section.handle)}"')
     if provenance.time is None:
         return " ".join(words), before
     local = provenance.time

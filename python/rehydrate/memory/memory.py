@@ -11,6 +11,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate._jsonl import lines_of, write_lines
+from rehydrate._native import (
+    as_items,
+    checked_filters,
+    checked_fusion,
+    checked_handles,
+    checked_limit,
+    checked_namespace,
+    checked_purge,
+    checked_tier,
+    resolve_namespace,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
@@ -28,15 +39,6 @@ from rehydrate.memory.items import (
     VectorIndex,
     Vectors,
     VerifyReport,
-    as_items,
-    checked_filters,
-    checked_fusion,
-    checked_handles,
-    checked_limit,
-    checked_namespace,
-    checked_purge,
-    checked_tier,
-    resolve_namespace,
 )
 from rehydrate.memory.redaction import Redactor, redactor_of
 from rehydrate.memory.store import open_store, verify_place
