@@ -185,13 +185,7 @@ pub fn check_choice(name: &str, value: &Any<'_>, choices: &Any<'_>) -> PyResult<
 /// Refuse a value that is not a whole number in this range; a bool is not a number.
 #[pyfunction]
 #[pyo3(signature = (name, value, least=0, most=None, *, or_none=false))]
-pub fn check_whole(
-    name: &str,
-    value: &Any<'_>,
-    least: i64,
-    most: Option<&Any<'_>>,
-    or_none: bool,
-) -> PyResult<()> {
+pub fn check_whole(name: &str, value: &Any<'_>, least: i64, most: Option<&Any<'_>>, or_none: bool) -> PyResult<()> {
     if value.is_none() && or_none {
         return Ok(());
     }

@@ -99,11 +99,11 @@ mod _native {
     use super::reading::{
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_content, as_dict,
         as_dicts, as_sequence, broken_rules, capped_results, check_own, codex_kept, codex_line, codex_lines,
-        codex_turns_taken_back, detect_format, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, has_claudes_thinking,
-        input_texts, is_langchain_message, last_compaction, line_content, line_is_seen, line_is_users, long_results, marks_in,
-        merged_lines, named_format, notice, other_format, read, read_entries, read_places, readable_texts, repeated, replace_texts,
-        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
+        codex_turns_taken_back, detect_format, entries_of, entries_without_thinking, entry_inputs, entry_is_signed,
+        first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message, last_compaction,
+        line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, named_format, notice,
+        other_format, read, read_entries, read_places, readable_texts, repeated, replace_texts, result_texts,
+        stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
         without_stale_thinking, without_thinking,
     };
     #[pymodule_export]

@@ -10,8 +10,8 @@ use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
 use rehydrate_core::scoring::Weights;
-use rehydrate_core::tokens::Counter;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::tokens::Counter;
 use rustc_hash::FxHashSet;
 
 use crate::convert::{Text, floats};
@@ -89,7 +89,8 @@ impl Prepared {
         let (mut flags, mut mark_counts, mut block_counts) = (None, [0; 2], None);
         if let Some(texts) = divisible {
             flags = Some(texts.flags());
-            for (count, mark) in mark_counts.iter_mut().zip(texts.marks(if with_handles { SAMPLE_HANDLE } else { "" })) {
+            for (count, mark) in mark_counts.iter_mut().zip(texts.marks(if with_handles { SAMPLE_HANDLE } else { "" }))
+            {
                 *count = counter.raw(&PyString::new(py, &mark))?;
             }
             if is_own {

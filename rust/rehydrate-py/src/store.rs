@@ -278,13 +278,7 @@ impl LocalStore {
 
     /// Move items to a tier; how many moved.
     #[pyo3(signature = (handles, tier, *, namespace))]
-    fn set_tier(
-        &self,
-        py: Python<'_>,
-        handles: Handles,
-        tier: &Bound<'_, PyAny>,
-        namespace: Name,
-    ) -> PyResult<usize> {
+    fn set_tier(&self, py: Python<'_>, handles: Handles, tier: &Bound<'_, PyAny>, namespace: Name) -> PyResult<usize> {
         let tier = tier_of(tier)?;
         detached(py, || self.core().set_tier(&namespace.0, &handles.0, tier))
     }

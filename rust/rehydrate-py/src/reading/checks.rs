@@ -188,9 +188,9 @@ pub fn check_own<'py>(entries: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyRes
             check_parts(fields, index)?;
         }
         let Some(role) = fields.get(interned!(py, "role"))? else { continue };
-        let is_common = role.cast::<PyString>().is_ok_and(|role| {
-            matches!(role_named(&text_of(role)), Role::System | Role::User | Role::Assistant)
-        });
+        let is_common = role
+            .cast::<PyString>()
+            .is_ok_and(|role| matches!(role_named(&text_of(role)), Role::System | Role::User | Role::Assistant));
         if is_common {
             continue;
         }

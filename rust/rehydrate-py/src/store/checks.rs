@@ -190,7 +190,10 @@ fn check_metadata(name: &str, metadata: &Any<'_>) -> PyResult<()> {
         if !is_its_own {
             return error;
         }
-        let why = error.value(py).str().map_or_else(|_| type_name(error.value(py).as_any()), |text| text_of(&text).into_owned());
+        let why = error
+            .value(py)
+            .str()
+            .map_or_else(|_| type_name(error.value(py).as_any()), |text| text_of(&text).into_owned());
         refused(py, format!("{name} cannot be kept: {why}; pass a dict of what JSON can say, keys strings"))
     })
 }
@@ -288,9 +291,10 @@ pub fn checked_limit<'py>(name: &str, limit: &Any<'py>, max_limit: Option<usize>
     {
         return Ok(whole);
     }
-    let range = max_limit.map_or_else(|| "from 0 up".into(), |most| {
-        format!("from 0 to {}", rehydrate_core::excerpts::grouped(most as u64))
-    });
+    let range = max_limit.map_or_else(
+        || "from 0 up".into(),
+        |most| format!("from 0 to {}", rehydrate_core::excerpts::grouped(most as u64)),
+    );
     Err(refused(py, format!("{name} is {}; pass a whole number {range}", written(limit))))
 }
 
@@ -305,7 +309,9 @@ pub fn checked_fusion<'py>(fusion: &Any<'py>) -> PyResult<Any<'py>> {
     if let Ok(weights) = fusion.cast::<PyTuple>()
         && weights.len() == FUSIONS.len()
     {
-        let is_weight = |weight: &Any<'_>| (is_number(weight) || weight.is_instance_of::<PyBool>()) && weight.ge(0).unwrap_or(false);
+        let is_weight = |weight: &Any<'_>| {
+            (is_number(weight) || weight.is_instance_of::<PyBool>()) && weight.ge(0).unwrap_or(false)
+        };
         let numbers = weights.iter().filter(is_weight).map(|weight| weight.extract::<f64>());
         let numbers = numbers.collect::<PyResult<Vec<_>>>().unwrap_or_default();
         let sum: f64 = numbers.iter().sum();

@@ -2,7 +2,9 @@
 use std::path::Path;
 
 use once_cell::race::OnceBox;
-use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError};
+use pyo3::exceptions::{
+    PyAttributeError, PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -123,7 +125,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
         };
         let (space, rows) = (part("space")?.extract::<Name>()?.0, part("rows")?);
         let numbers = floats(py, &rows)?;
-        let rows = rows.len().map_err(|_| refused(py, "vectors have no rows; pass an array of shape (texts, dimensions)"))?;
+        let rows =
+            rows.len().map_err(|_| refused(py, "vectors have no rows; pass an array of shape (texts, dimensions)"))?;
         Ok(Self { space, numbers, rows })
     }
 }
