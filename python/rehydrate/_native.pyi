@@ -665,7 +665,7 @@ class LocalStore:
     def search(
         self,
         query: str,
-        limit: int = 5,
+        limit: int = ...,
         *,
         namespace: str,
         fusion: Fusion | None = None,
@@ -677,7 +677,7 @@ class LocalStore:
     def recall(
         self,
         texts: Sequence[str],
-        k: int = 3,
+        k: int = ...,
         *,
         namespace: str,
         vectors: Vectors | None = None,

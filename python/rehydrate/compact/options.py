@@ -294,7 +294,7 @@ class Arguments(NamedTuple):
     pin: Iterable[Any]
     timeout: Deadline | None
     archive: Archive | None
-    """What is written to `memory`; None for nothing."""
+    """The content to write to `memory`; None for nothing."""
     outline: OutlineSize
 
     def target_of(self, before_tokens: int) -> int:

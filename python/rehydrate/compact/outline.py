@@ -1,7 +1,7 @@
 """The outline of what was left out: its names, so that the model knows what it can ask for.
 
 One line for each kind of name: used by which tool, seen in results, said by whom. In a line, names
-stand behind a reference to the message that has them: its number in a `Context`, its handle in a
+follow a reference to the message that has them: its number in a `Context`, its handle in a
 memory.
 
 A later compaction finds the outline by its fence. Its names then compete with the new ones for the

@@ -117,7 +117,7 @@ def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noq
     """Read messages into a `Conversation` of atomic units.
 
     Objects of the providers' SDKs (content blocks, a chat message, items of Responses) are read as
-    the dicts that the SDK would send. Raises InvalidMessageError for an entry that is no message,
+    the dicts that the SDK would send. Raises InvalidMessageError for an entry that isn't a message,
     UnknownFormatError for an unknown name.
 
     >>> parse([{"role": "user", "content": "hi"}]).units[0].members
@@ -205,7 +205,7 @@ as it was sent, or after a gap in the thinking |
     refuse is a violation too (`THINKING_MODELS`; an unnamed Claude counts as the strictest). Both
     may be whole requests, so that `system` and `tools` are compared too.
 
-    Nothing is changed. Raises InvalidMessageError for an entry that is no message,
+    Nothing is changed. Raises InvalidMessageError for an entry that isn't a message,
     UnknownFormatError for an unknown name.
 
     >>> validate([{"role": "assistant", "content": None}], format="openai_chat")[0].rule

@@ -19,7 +19,7 @@ def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
 
     Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals are kept. Fields
     that no provider is sent are dropped: a message's own id, its metadata, a tool's artifact.
-    Raises InvalidMessageError with the index for an entry that is no message or cannot be in a
+    Raises InvalidMessageError with the index for an entry that isn't a message or can't be in a
     request.
 
     >>> from langchain_core.messages import HumanMessage

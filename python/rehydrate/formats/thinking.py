@@ -25,10 +25,10 @@ class ThinkingModel(NamedTuple):
     """Whether a thinking block is accepted only while system, tools and every message before it are
     the same as when it was made."""
     on_mismatch: OnMismatch = "error"
-    """What the API does with a block whose prefix changed, unless a request says otherwise: it
+    """How the API treats a block whose prefix changed, unless a request says otherwise: it
     refuses the request (400), or drops the block. Meaningless without ``binds_prefix``."""
     open_loop: OpenLoop = "any"
-    """What an open tool loop must have: "any" accepts it with and without thinking. "leading"
+    """The thinking an open tool loop needs: "any" accepts it with and without thinking. "leading"
     refuses it (where thinking has a manual budget) unless its first assistant message begins with
     thinking."""
     reads: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class ThinkingModel(NamedTuple):
 
     @property
     def refuses_changed_prefix(self) -> bool:
-        """Return whether a request with thinking behind a change is refused."""
+        """Return whether a request with thinking after a change is refused."""
         return self.binds_prefix and self.on_mismatch == "error"
 
 
@@ -120,7 +120,7 @@ UNKNOWN_CLAUDE = ThinkingModel(True, "error", "leading", (), _CHECKS)
 
 UNBOUND = ThinkingModel(False)
 """For other providers: none refuses thinking because of its prefix. OpenAI's newer models drop
-reasoning behind a change, without an error
+reasoning after a change, without an error
 (https://developers.openai.com/api/docs/guides/keep-prefix-unchanged)."""
 
 _CLAUDE = re.compile(r"claude|fable|mythos|opus|sonnet|haiku", re.IGNORECASE)
