@@ -641,10 +641,10 @@ class LocalStore:
         path: str | PathLike[str],
         *,
         limits: MemoryLimits,
-        read_only: bool = False,
-        index_bytes: int = ...,
-        vectors: str = "auto",
-        busy_seconds: float = 30.0,
+        read_only: bool = ...,
+        index_bytes: int | None = None,
+        vectors: str | None = None,
+        busy_seconds: float | None = None,
     ) -> LocalStore: ...
     @property
     def path(self) -> str: ...

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use rehydrate_core::error::Error;
-use rehydrate_core::index::VectorIndex;
+use rehydrate_core::index::{Fusion, VectorIndex};
 use rehydrate_core::store::{self, DEFAULT_INDEX_BYTES, Limits, Options, Paging, Purge, SearchRequest};
 
 pub(crate) mod checks;
@@ -15,8 +15,8 @@ pub(crate) mod threads;
 pub(crate) mod values;
 
 use self::threads::LocalThreads;
-use self::values::{Handles, Limit, Matrix, Name, Query, Values, fusion_of, tier_of, unknown};
-use crate::checks::{check_path, wrong_type};
+use self::values::{FusionArgument, Handles, Limit, Matrix, Name, Query, Truth, Values, tier_of, unknown};
+use crate::checks::{check_choice, check_path, check_timeout, check_whole, wrong_type};
 use crate::errors::{detached, to_py};
 use crate::exit::running_python;
 
@@ -51,33 +51,43 @@ impl LocalStore {
     }
 }
 
+/// The name of an index of vectors.
+fn vectors_named(name: &Bound<'_, PyAny>) -> PyResult<String> {
+    check_choice("vectors", name, PyTuple::new(name.py(), ["auto", "lists", "usearch"])?.as_any())?;
+    name.extract()
+}
+
 #[pymethods]
 impl LocalStore {
     #[new]
-    #[pyo3(signature = (path, *, limits, read_only = false, index_bytes = DEFAULT_INDEX_BYTES, vectors = "auto", busy_seconds = 30.0))]
+    #[pyo3(signature = (path, *, limits, read_only = Truth(false), index_bytes = None, vectors = None, busy_seconds = None))]
     fn new(
         py: Python<'_>,
         path: &Bound<'_, PyAny>,
         limits: Bound<'_, PyAny>,
-        read_only: bool,
-        index_bytes: u64,
-        vectors: &str,
-        busy_seconds: f64,
+        read_only: Truth,
+        index_bytes: Option<&Bound<'_, PyAny>>,
+        vectors: Option<&Bound<'_, PyAny>>,
+        busy_seconds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         check_path("path", path, "pass the path of a file")?;
         let path: PathBuf = path.extract()?;
         if !limits.is_instance(&Values::of(py)?.class("MemoryLimits")?)? {
             return Err(wrong_type("limits", &limits, "pass rehydrate.memory.MemoryLimits(...)"));
         }
-        let vectors = match vectors {
-            "auto" => VectorIndex::Auto,
-            "lists" => VectorIndex::Lists,
-            "usearch" => VectorIndex::Usearch,
-            other => {
-                let message = format!("vectors is {other:?}; pass \"auto\", \"lists\" or \"usearch\"");
-                return Err(to_py(py, &Error::Argument(message)));
+        let vectors = match vectors.map(vectors_named).transpose()?.as_deref() {
+            Some("lists") => VectorIndex::Lists,
+            Some("usearch") => VectorIndex::Usearch,
+            _ => VectorIndex::Auto,
+        };
+        let index_bytes = match index_bytes {
+            None => DEFAULT_INDEX_BYTES,
+            Some(bytes) => {
+                check_whole("index_bytes", bytes, 1, None, false)?;
+                bytes.extract().unwrap_or(u64::MAX)
             }
         };
+        let busy_seconds = check_timeout("busy_seconds", busy_seconds.unwrap_or(py.None().bind(py)))?.unwrap_or(30.0);
         let whole = |name: &str| {
             let limit = limits.getattr(name)?;
             // More than a number of the file's says is more than it can hold.
@@ -85,7 +95,7 @@ impl LocalStore {
         };
         let age: Option<f64> = limits.getattr("max_age_days")?.extract()?;
         let options = Options {
-            is_read_only: read_only,
+            is_read_only: read_only.0,
             // A duration too long to say is a year.
             busy: Duration::try_from_secs_f64(busy_seconds.clamp(0.0, 3.2e7)).unwrap_or(Duration::from_secs(30)),
             limits: Limits {
@@ -191,13 +201,13 @@ impl LocalStore {
         query: Query,
         limit: Limit,
         namespace: Name,
-        fusion: Option<&Bound<'py, PyAny>>,
+        fusion: Option<FusionArgument>,
         vectors: Option<Matrix>,
         filters: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let values = Values::of(py)?;
         let filter = values.filter("search", filters)?;
-        let fusion = fusion.map(fusion_of).transpose()?.unwrap_or_default();
+        let fusion = fusion.map_or_else(Fusion::default, |fusion| fusion.0);
         let hits = detached(py, || {
             let request = SearchRequest {
                 query: query.0.as_str(),
@@ -330,7 +340,7 @@ impl LocalStore {
     /// Check everything that is stored.
     fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = detached(py, || self.core().verify())?;
-        let problems = pyo3::types::PyTuple::new(py, report.problems)?;
+        let problems = PyTuple::new(py, report.problems)?;
         running_python(py, || Values::of(py)?.class("VerifyReport")?.call1((report.items, problems, report.damaged)))
     }
 

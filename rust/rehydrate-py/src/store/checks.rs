@@ -1,7 +1,7 @@
 //! Checks of what a memory is given: items, filters, limits, handles. Every door has them, the store's too.
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyInt, PyList, PySequence, PySet, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyList, PySequence, PySet, PyString, PyTuple};
 
 use super::values::{TIERS, Values};
 use crate::checks::{

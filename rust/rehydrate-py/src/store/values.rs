@@ -7,7 +7,7 @@ use pyo3::exceptions::{
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::error::{Error, StoreProblem};
 use rehydrate_core::index::Fusion;
 use rehydrate_core::store::{Filter, Hit, Item, NewItem, Tier};
@@ -68,6 +68,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Handles {
 
     fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         checked_handles(&value)?.extract().map(|handles| Self(strings(handles)))
+    }
+}
+
+/// Whether a store is only read.
+pub struct Truth(pub bool);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Truth {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let truth = value.cast::<PyBool>().map_err(|_| wrong_type("read_only", &value, "pass True or False"))?;
+        Ok(Self(truth.is_true()))
     }
 }
 
@@ -148,20 +160,26 @@ pub fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
 }
 
 /// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
-pub fn fusion_of(given: &Bound<'_, PyAny>) -> PyResult<Fusion> {
-    let checked = checked_fusion(given)?;
-    if let Ok((text, trigram, vector)) = checked.extract::<(f32, f32, f32)>() {
-        if [text, trigram, vector].iter().all(|weight| weight.is_finite()) {
-            return Ok(Fusion::Weighted { text, trigram, vector });
+pub struct FusionArgument(pub Fusion);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for FusionArgument {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let checked = checked_fusion(&value)?;
+        if let Ok((text, trigram, vector)) = checked.extract::<(f32, f32, f32)>() {
+            if [text, trigram, vector].iter().all(|weight| weight.is_finite()) {
+                return Ok(Self(Fusion::Weighted { text, trigram, vector }));
+            }
+            return Err(refused(value.py(), "fusion has a weight that is no positive number"));
         }
-        return Err(refused(given.py(), "fusion has a weight that is no positive number"));
+        Ok(Self(match checked.extract::<Option<PyBackedStr>>()?.as_deref() {
+            None => Fusion::default(),
+            Some("reciprocal_rank") => Fusion::ReciprocalRank,
+            Some("weighted") => Fusion::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 },
+            Some(_) => Fusion::Calibrated,
+        }))
     }
-    Ok(match checked.extract::<Option<PyBackedStr>>()?.as_deref() {
-        None => Fusion::default(),
-        Some("reciprocal_rank") => Fusion::ReciprocalRank,
-        Some("weighted") => Fusion::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 },
-        Some(_) => Fusion::Calibrated,
-    })
 }
 
 /// Makes Python's values of the store's, and reads them.
