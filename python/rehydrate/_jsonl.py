@@ -45,7 +45,7 @@ def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
     target = Path(path)
     if not target.name:
         raise InvalidArgumentError(
-            f"path is {os.fspath(path)!r}, a folder; pass the path of a file"
+            f"path is {os.fspath(path)!r}, which is a folder; pass the path of a file"
         )
     count = 0
     try:

@@ -374,8 +374,8 @@ class Parted:
 
 @final
 class Prepared:
-    # `weight_of` is the weight of a role, 1 without it; `pinned` are the units that are always kept,
-    # () for none. `asked` says that messages will be compared with a query, `recalled` with
+    # `weight_of` is the weight of a role, 1 without it; `pinned` are the units that are always
+    # kept, () for none. `asked` says that messages will be compared with a query, `recalled` with
     # memories. With `divisible` its texts are divided into blocks, which may be kept one by one; a
     # mark in a gap costs more with handles.
     def __new__(
