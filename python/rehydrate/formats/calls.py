@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._native import call_result, read_call
+from rehydrate._native import call_result, read_call, result_entries, tool_definition
 from rehydrate.errors import InvalidArgumentError
+
+__all__ = ["CallFormat", "ToolCall", "result_entries", "tool_definition"]
 
 CallFormat = Literal[
     "anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk", "langchain"
