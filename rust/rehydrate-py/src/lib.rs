@@ -16,6 +16,7 @@ mod interned;
 mod item_index;
 mod json_stream;
 mod layout;
+mod linting;
 mod model_names;
 mod notes;
 mod onnx;
@@ -29,6 +30,7 @@ mod questions;
 mod reading;
 mod redact;
 mod store;
+mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
@@ -56,7 +58,7 @@ mod _native {
     #[pymodule_export]
     use super::convert::is_short;
     #[pymodule_export]
-    use super::decision::Decision;
+    use super::decision::{Decision, short_reason};
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -73,6 +75,8 @@ mod _native {
     use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::layout::Layout;
+    #[pymodule_export]
+    use super::linting::lint;
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
@@ -98,11 +102,11 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_content, as_dict,
-        as_dicts, as_sequence, broken_rules, capped_results, check_own, codex_kept, codex_line, codex_lines,
-        codex_turns_taken_back, detect_format, entries_of, entries_without_thinking, entry_inputs, entry_is_signed,
-        first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message, last_compaction,
-        line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, named_format, notice,
-        other_format, read, read_entries, read_places, readable_texts, repeated, replace_texts, result_texts,
+        as_dicts, as_sequence, billed_usage, broken_rules, capped_results, check_own, codex_kept, codex_line,
+        codex_lines, codex_turns_taken_back, detect_format, entries_of, entries_without_thinking, entry_inputs,
+        entry_is_signed, first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message,
+        last_compaction, line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, named_format,
+        notice, other_format, read, read_entries, read_places, readable_texts, repeated, replace_texts, result_texts,
         stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
         without_stale_thinking, without_thinking,
     };
@@ -117,6 +121,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::store::threads::LocalThreads;
+    #[pymodule_export]
+    use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
     use super::thread_log::{counting_records, folded_records, redacted_records};
     #[pymodule_export]
