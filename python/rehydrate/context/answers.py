@@ -1,8 +1,8 @@
 """The answers of the JIT's tools: what request_context and load_memory find, and the texts of all.
 
-All items of one answer are in one fence (`rust/rehydrate-py/src/fences.rs`). The first line of each begins with
-a mark that is made from the contents and occurs in none of them. So no content can pass for an item
-of its own, and an item costs a few tokens where a fence each would cost forty.
+All items of one answer are in one fence (`rust/rehydrate-py/src/fences.rs`). The first line of each
+begins with a mark that is made from the contents and occurs in none of them. So no content can pass
+for an item of its own, and an item costs a few tokens where a fence each would cost forty.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ pub fn is_number(value: &Any<'_>) -> bool {
 #[pyfunction]
 pub fn check_type(name: &str, value: &Any<'_>, kinds: &Any<'_>, remedy: &str) -> PyResult<()> {
     let py = value.py();
-    let is_stray_bool = value.is_instance_of::<PyBool>() && !kinds.is(&py.get_type::<PyBool>());
+    let is_stray_bool = value.is_instance_of::<PyBool>() && !kinds.is(py.get_type::<PyBool>());
     if is_stray_bool || !value.is_instance(kinds)? {
         return Err(wrong_type(name, value, remedy));
     }
