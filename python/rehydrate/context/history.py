@@ -15,14 +15,13 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
-from rehydrate._native import own_entry
+from rehydrate._native import as_sequence, own_entry
 from rehydrate.context.records import checked_seconds, entries_of, kept_entries
 from rehydrate.errors import (
     InvalidArgumentError,
     InvalidMessageError,
     Violation,
 )
-from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import PROVIDER_OF
 from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History

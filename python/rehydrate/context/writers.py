@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate import _native, formats
 from rehydrate._concurrency.workers import run_in_thread
+from rehydrate._native import user_message
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store import Heading
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._reading import user_message
 from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.ir import PromptIR, ProviderSummary

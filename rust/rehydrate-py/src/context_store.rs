@@ -20,6 +20,7 @@ use self::answers::proposals_in;
 use self::subjects::Tools;
 use self::values::operation;
 pub use self::values::{Applied, Item, Operation, Span};
+use crate::checks::check_choice;
 use crate::convert::{bytes_of, first_characters, indices_in, string_of};
 use crate::errors::detached;
 use crate::reading::{Conversation, Id, Source, kind_of, role_named};
@@ -259,8 +260,7 @@ impl ContextStore {
             let all = self.with(py, |state| state.core.items().all().to_vec())?;
             return Ok(all.into_iter().map(Item).collect());
         };
-        let names = Heading::ALL.map(Heading::name).to_vec();
-        py.import("rehydrate._check")?.call_method1("check_choice", ("heading", heading, names))?;
+        check_choice("heading", heading, PyTuple::new(py, Heading::ALL.map(Heading::name))?.as_any())?;
         let heading = values::named(&Heading::ALL, Heading::name, heading)?;
         let live = self.with(py, |state| state.core.items().live(heading).cloned().collect::<Vec<_>>())?;
         Ok(live.into_iter().map(Item).collect())
