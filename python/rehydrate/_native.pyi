@@ -10,8 +10,9 @@ from collections.abc import (
     Sequence,
     Set as AbstractSet,
 )
+from datetime import datetime
 from os import PathLike
-from typing import Any, Literal, Unpack, final
+from typing import Any, Literal, NoReturn, Unpack, final
 
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
@@ -23,11 +24,13 @@ from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
+from rehydrate.formats.thinking import ThinkingModel
 from rehydrate.memory.items import (
     Added,
     Filters,
     Fusion,
     Hit,
+    ItemFields,
     MemoryItem,
     MemoryLimits,
     MemoryStats,
@@ -37,12 +40,14 @@ from rehydrate.memory.items import (
     VerifyReport,
 )
 from rehydrate.memory.store import ThreadRow
-from rehydrate.messages import Message, Unit
+from rehydrate.messages import FormatName, Message, Provider, Unit
 from rehydrate.prompt.ir import Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
+    "MEDIA_TOKENS",
+    "NOT_INSTRUCTIONS",
     "ArrowColumns",
     "ArrowReader",
     "ArrowRows",
@@ -65,6 +70,7 @@ __all__ = [
     "OnnxModel",
     "Parted",
     "Passages",
+    "PrefixBinding",
     "Prepared",
     "PromptCache",
     "RowHashes",
@@ -75,9 +81,12 @@ __all__ = [
     "Told",
     "__version__",
     "after_fork",
+    "answering_model",
     "as_content",
     "as_dict",
     "as_dicts",
+    "as_items",
+    "as_sequence",
     "before_exit",
     "before_fork",
     "billed_usage",
@@ -88,6 +97,30 @@ __all__ = [
     "call_result",
     "cap_text",
     "capped_results",
+    "chat_entries",
+    "check_choice",
+    "check_counter",
+    "check_item",
+    "check_known",
+    "check_list",
+    "check_methods",
+    "check_own",
+    "check_path",
+    "check_share",
+    "check_timeout",
+    "check_type",
+    "check_whole",
+    "checked_budget",
+    "checked_filters",
+    "checked_fusion",
+    "checked_handles",
+    "checked_limit",
+    "checked_memory",
+    "checked_namespace",
+    "checked_purge",
+    "checked_query",
+    "checked_ratio",
+    "checked_tier",
     "chunks",
     "clear_cache",
     "close_onnx",
@@ -96,9 +129,11 @@ __all__ = [
     "codex_lines",
     "codex_turns_taken_back",
     "count",
+    "counter_name",
     "counting_records",
     "counts",
     "describe_page",
+    "detect_format",
     "divide",
     "embed",
     "entries_of",
@@ -106,6 +141,10 @@ __all__ = [
     "entry_inputs",
     "entry_is_signed",
     "fair_share",
+    "fence_attribute",
+    "fence_nonce",
+    "fence_tags",
+    "fenced_outline",
     "first_telling",
     "folded_records",
     "format_of",
@@ -120,7 +159,10 @@ __all__ = [
     "isa",
     "json_parts",
     "kind_of",
+    "known_name",
+    "langchain_fields",
     "langchain_to_openai",
+    "last_compaction",
     "line_content",
     "line_is_seen",
     "line_is_users",
@@ -132,6 +174,8 @@ __all__ = [
     "marked",
     "marks_in",
     "merged_lines",
+    "message_tokens",
+    "named_format",
     "names",
     "notice",
     "open_onnx",
@@ -141,9 +185,13 @@ __all__ = [
     "page_end",
     "paragraphs",
     "passage_excerpt",
+    "pinned_indices",
+    "provider_of",
     "question_share",
+    "read",
     "read_call",
     "read_entries",
+    "read_fenced_outline",
     "read_outline",
     "read_places",
     "read_times",
@@ -152,10 +200,13 @@ __all__ = [
     "redact_inside",
     "redacted_records",
     "redacted_text",
+    "refuse_copy",
     "render_entries",
     "repaired_entries",
     "repeated",
     "replace_texts",
+    "resolve_namespace",
+    "result_entries",
     "result_texts",
     "safe_line",
     "secret_kinds",
@@ -163,22 +214,34 @@ __all__ = [
     "set_alone",
     "set_cache_limit",
     "short_reason",
+    "shown",
     "snippets",
     "stale_thinking",
     "taken_back",
+    "to_millisecond",
+    "tool_definition",
     "transcript_branch",
     "transcript_lines",
     "unit_memory",
     "unit_text",
     "unmarked",
+    "user_message",
     "user_part",
     "without_calls",
+    "without_stale_thinking",
+    "without_thinking",
     "write_outline",
 ]
 
 _Place = tuple[int, int]
 
 __version__: str
+
+# Tokens counted for an image or a document: an upper bound of what providers bill.
+MEDIA_TOKENS: int
+
+# The label in the fence of content that is not fully trusted.
+NOT_INSTRUCTIONS: str
 
 @final
 class Conversation:
@@ -267,6 +330,9 @@ class Conversation:
     def kept_for_words(self) -> frozenset[int]: ...
     def unit_of(self) -> dict[int, int]: ...
     def units_holding(self, indices: Iterable[int]) -> list[int]: ...
+    # Raises InvalidMessageError for the first message with a role that is neither a usual one nor
+    # among `weighted`: it would belong to no turn and be dropped first.
+    def check_speakers(self, weighted: Collection[str] | None = None) -> None: ...
     def begins_with_user(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -317,23 +383,24 @@ class Parted:
 
 @final
 class Prepared:
+    # `weight_of` is the weight of a role, 1 without it; `pinned` are the units that are always
+    # kept, () for none. `asked` says that messages will be compared with a query, `recalled` with
+    # memories. With `divisible` its texts are divided into blocks, which may be kept one by one; a
+    # mark in a gap costs more with handles.
     def __new__(
         cls,
-        *,
         conversation: Conversation,
-        structural: Sequence[float],
-        media_tokens: int,
-        pinned: Sequence[bool],
-        counter: str,
-        counts: Sequence[int] | None,
-        embed: bool,
-        bags: bool,
-        vectors: bool,
-        terms: bool,
-        mentions: bool,
-        divisible: Sequence[bool] | None = None,
-        mark_counts: tuple[int, int] | None = None,
-        block_counts: Sequence[int] | None = None,
+        *,
+        counter: str | Callable[[str], int],
+        weight_of: Callable[[str], float] | None = None,
+        pinned: Sequence[bool] = ...,
+        embed: bool = False,
+        calibrated: bool = False,
+        coverage: bool = False,
+        asked: bool = False,
+        recalled: bool = False,
+        divisible: DivisibleTexts | None = None,
+        with_handles: bool = False,
     ) -> Prepared: ...
     @property
     def message_tokens(self) -> list[int]: ...
@@ -583,10 +650,10 @@ class LocalStore:
         path: str | PathLike[str],
         *,
         limits: MemoryLimits,
-        read_only: bool = False,
-        index_bytes: int = ...,
-        vectors: str = "auto",
-        busy_seconds: float = 30.0,
+        read_only: bool = ...,
+        index_bytes: int | None = None,
+        vectors: str | None = None,
+        busy_seconds: float | None = None,
     ) -> LocalStore: ...
     @property
     def path(self) -> str: ...
@@ -607,7 +674,7 @@ class LocalStore:
     def search(
         self,
         query: str,
-        limit: int = 5,
+        limit: int = ...,
         *,
         namespace: str,
         fusion: Fusion | None = None,
@@ -619,7 +686,7 @@ class LocalStore:
     def recall(
         self,
         texts: Sequence[str],
-        k: int = 3,
+        k: int = ...,
         *,
         namespace: str,
         vectors: Vectors | None = None,
@@ -911,6 +978,69 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 
+# A value as an error names it: cut where it is long, a number of any length.
+def shown(value: object, most: int = ...) -> str: ...
+def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None: ...
+def check_path(name: str, value: Any, remedy: str) -> None: ...
+def check_known(
+    owner: str, given: Iterable[str], known: Iterable[str], remedy: str = "its options are"
+) -> None: ...
+
+# Refuses one text or mapping in place of a list.
+def check_list(name: str, value: object, remedy: str) -> None: ...
+
+# `methods` are names, separated by blanks.
+def check_methods(name: str, value: object, methods: str, remedy: str) -> None: ...
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None: ...
+def check_whole(
+    name: str, value: Any, least: int = 0, most: int | None = None, *, or_none: bool = False
+) -> None: ...
+def check_share(name: str, value: Any) -> None: ...
+def check_timeout(name: str, value: object) -> float | None: ...
+def refuse_copy(name: str, remedy: str) -> NoReturn: ...
+
+# The options of a compaction, checked: the value as it is used.
+def checked_query(query: object) -> str | None: ...
+def checked_ratio(ratio: object) -> float: ...
+def checked_budget(budget: Any) -> int | None: ...
+def checked_memory(memory: Any) -> Any: ...
+
+# The indices of the messages that the caller pinned, by index or as the very objects.
+def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]: ...
+
+# What the operations of a memory are given, checked: every door has these checks, the store's too.
+def check_item(item: MemoryItem) -> None: ...
+def as_items(
+    texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
+) -> list[MemoryItem]: ...
+def checked_namespace(namespace: object) -> str: ...
+
+# The namespace that is passed, else the one that the memory is bound to.
+def resolve_namespace(
+    operation: str, given: str | None, bound: str | None, *, is_confined: bool = False
+) -> str: ...
+def checked_tier(name: str, value: Any) -> Tier: ...
+def checked_limit(name: str, limit: Any, max_limit: int | None = ...) -> int: ...
+def checked_fusion(fusion: object) -> Fusion | None: ...
+def checked_filters(operation: str, filters: Filters) -> Filters: ...
+def checked_handles(handles: object) -> list[str]: ...
+def checked_purge(source: object, thread: object, everything: object) -> None: ...
+def to_millisecond(name: str, moment: object) -> datetime | None: ...
+
+# The opening and the closing tag of untrusted content, which it cannot fake; sixteen digits that do
+# not occur in it; a value without characters that could end it or the tag.
+def fence_tags(
+    id: str,  # noqa: A002  the field's word
+    source: str,
+    origin: str,
+    title: str,
+    handle: str | None,
+    is_data: bool,
+    content: str,
+) -> tuple[str, str]: ...
+def fence_nonce(section_id: str, content: str) -> str: ...
+def fence_attribute(value: str) -> str: ...
+
 # Has this thread compute without a helper thread, or with one again; returns how it was before.
 def set_alone(alone: bool) -> bool: ...
 def open_onnx(library: PathLike[str]) -> None: ...
@@ -918,7 +1048,14 @@ def close_onnx() -> None: ...
 
 # This machine's widest instructions that change an int8 model's results.
 def isa() -> str: ...
-def count(text: str, counter: str) -> int: ...
+
+# Of one text; of each message, media included. A counter is a name or a callable of the caller's.
+def count(text: str, counter: str | Callable[[str], int]) -> int: ...
+def message_tokens(
+    messages: Conversation | Sequence[Message], counter: str | Callable[[str], int]
+) -> list[int]: ...
+def check_counter(counter: object) -> str | Callable[[str], int]: ...
+def counter_name(counter: str | Callable[[str], int]) -> str: ...
 def counts(texts: Sequence[str], counter: str) -> list[int]: ...
 
 # The shown part of a text, its kind, and the tokens left out; None if it fits whole.
@@ -1034,6 +1171,51 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
+
+# Whether the next model binds the thinking of a conversation to the messages before it.
+@final
+class PrefixBinding:
+    def __new__(
+        cls, conversation: Conversation, entries: Sequence[Any], model: ThinkingModel
+    ) -> PrefixBinding: ...
+    @property
+    def refuses_changed_prefix(self) -> bool: ...
+    # Whether an open tool loop must keep the thinking at its beginning.
+    @property
+    def needs_thoughts(self) -> bool: ...
+    # Whether there are changes under which a compaction must wait for the end of the turn.
+    @property
+    def may_wait(self) -> bool: ...
+    # The index of the first message that goes with its unit or is among the changed ones.
+    def first_change(self, kept_units: Sequence[bool], changed: Sequence[int]) -> int | None: ...
+    def must_wait(self, kept_units: Sequence[bool], changed: Sequence[int]) -> bool: ...
+    # Whether the model may refuse the open tool loop after this change either way.
+    def loop_is_at_risk(self, first_change: int) -> bool: ...
+
+# The conversation without its thinking, but for an open tool loop, and its entries, None for one of
+# nothing but thinking; the tokens that each message lost, and those of each unit that is left.
+def without_thinking(
+    conversation: Conversation,
+    entries: Sequence[Any],
+    count: Callable[[Conversation], list[int]] | None = None,
+) -> tuple[Conversation, Sequence[Any], dict[int, int], dict[int, int]]: ...
+
+# The kept entries without the thinking from the first change on: their indices, the entries, and
+# the tokens that each changed or removed message lost.
+def without_stale_thinking(
+    conversation: Conversation,
+    indices: Sequence[int],
+    entries: Sequence[Any],
+    first_change: int,
+    excerpts: Mapping[int, Message],
+    count: Callable[[Conversation], list[int]],
+) -> tuple[list[int], list[Any], dict[int, int]]: ...
+
+# The name of a table that a model's name means, with or without vendor, date and revision; the
+# provider that it suggests; the model that answered last in a history.
+def known_name(model: str, names: Iterable[str]) -> str | None: ...
+def provider_of(model: str) -> Provider | None: ...
+def answering_model(entries: Sequence[Any], format: str) -> str: ...  # noqa: A002
 def has_claudes_thinking(entries: Sequence[Any]) -> bool: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
 def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
@@ -1048,6 +1230,31 @@ def is_langchain_message(value: object) -> bool: ...
 # The entry with these texts or inputs at their paths; the entry itself never changes.
 def replace_texts(entry: Any, texts: Mapping[_Path, Any]) -> Any: ...
 def as_dict(value_of: Any, index: int) -> Any: ...
+
+# A list of messages, read, and its entries as dicts: the same sequence if no SDK object is in it.
+def read(
+    messages: Sequence[Any],
+    format: str = ...,  # noqa: A002  the field's word
+) -> tuple[Conversation, Sequence[Any]]: ...
+
+# The list of entries; raises InvalidMessageError for anything else.
+def as_sequence(messages: object) -> Sequence[Any]: ...
+def detect_format(messages: Sequence[Any]) -> FormatName: ...
+def named_format(entries: Sequence[Any], format: str) -> FormatName: ...  # noqa: A002
+
+# Raises InvalidMessageError for an entry that only another format can hold, or with a role that the
+# provider does not know: it would be sent unchanged.
+def check_own(entries: Sequence[Any], format: str) -> None: ...  # noqa: A002
+
+# The index of the last summary in a transcript that its agent wrote when the window was full.
+def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None: ...
+
+# The messages, each a mapping with a role. What LangChain's own converter takes of one, and the
+# fields of an AIMessage that hold its calls.
+def chat_entries(messages: Sequence[Any]) -> Sequence[Mapping[str, Any]]: ...
+def langchain_fields(
+    entry: Mapping[str, Any], index: int
+) -> tuple[dict[str, Any], dict[str, list[Any]]]: ...
 def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
 def other_format(raw: object, name: str) -> str | None: ...
 def entries_of(messages: Any) -> Any: ...
@@ -1086,6 +1293,19 @@ def call_result(
     content: str,
     is_error: bool,
 ) -> dict[str, Any]: ...
+def tool_definition(
+    format: str,  # noqa: A002  the field's word
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+) -> dict[str, Any]: ...
+
+# The results of one reply's calls as history entries: one message where the provider wants all of
+# them in one.
+def result_entries(results: Sequence[Any]) -> list[Any]: ...
+
+# A user's message in a format; ``is_turn=False`` marks it as no turn of the user's where it can.
+def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  # noqa: A002
 def user_part(provider: str, text: str) -> dict[str, Any]: ...
 
 # A copy with a cache mark on its last block that can have one; None where there can be none.
@@ -1179,12 +1399,16 @@ def outline_slot(
     conversation: Conversation,
     kept: Collection[int],
     removed: Sequence[float],
-    any_opening: bool,
-    binds_prefix: bool,
+    model: ThinkingModel,
 ) -> tuple[float, float] | None: ...
 
 # The names in the lines of an outline; None for any other text.
 def read_outline(text: str) -> list[OutlineName] | None: ...
+
+# The lines of an outline in their fence, as the text of a message; the names of an outline in its
+# fence, None unless the text is exactly one outline.
+def fenced_outline(lines: str) -> str: ...
+def read_fenced_outline(text: str) -> list[OutlineName] | None: ...
 
 # The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
 # the reader how to ask for a name.

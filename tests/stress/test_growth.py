@@ -48,7 +48,7 @@ said = [{"role": "user", "content": "session_id:" * 100_000}]
 lint([*said, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "go"}])
 """,
     "model": """
-from rehydrate.formats.thinking import known_name
+from rehydrate._native import known_name
 assert known_name("claude-opus-4-5@x" + "-v1" * 300_000 + "!", ["claude-opus-4-5"]) is None
 """,
     "many_tools_of_a_ui_message": """

@@ -18,6 +18,7 @@ from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
+from rehydrate._native import result_entries, user_message
 from rehydrate._text import logged_type, plural, warn_once
 from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
@@ -34,8 +35,7 @@ from rehydrate.errors import (
     InvalidConversationError,
     ProviderError,
 )
-from rehydrate.formats._reading import user_message
-from rehydrate.formats.calls import ToolCall, result_entries
+from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import Section, ToolDef

@@ -1,8 +1,8 @@
 """The answers of the JIT's tools: what request_context and load_memory find, and the texts of all.
 
-All items of one answer are in one fence (rehydrate/fences.py). The first line of each begins with
-a mark that is made from the contents and occurs in none of them. So no content can pass for an item
-of its own, and an item costs a few tokens where a fence each would cost forty.
+All items of one answer are in one fence (`rust/rehydrate-py/src/fences.rs`). The first line of each
+begins with a mark that is made from the contents and occurs in none of them. So no content can pass
+for an item of its own, and an item costs a few tokens where a fence each would cost forty.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from datetime import datetime, tzinfo
 from hashlib import blake2b
 
 from rehydrate._check import shown
+from rehydrate._native import NOT_INSTRUCTIONS, fence_attribute
 from rehydrate._text import plural
 from rehydrate.compact.scoring import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.tool_calls import Answered, ContextQuery, describe
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
@@ -198,9 +198,9 @@ def _heading(
     words = ["message", name] if provenance.source == "conversation" else [name or section.id]
     if provenance.origin and provenance.origin not in name:
         words.append(provenance.origin)
-    words = [attribute(word) for word in words]
+    words = [fence_attribute(word) for word in words]
     if section.handle:
-        words.append(f'whole="{attribute(section.handle)}"')
+        words.append(f'whole="{fence_attribute(section.handle)}"')
     if provenance.time is None:
         return " ".join(words), before
     local = provenance.time

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpac
 from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
+from rehydrate._native import user_message
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.facts import ContextFacts
@@ -32,7 +33,6 @@ from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS, provider_shown
-from rehydrate.formats._reading import user_message
 from rehydrate.messages import PROVIDERS, Provider, own_provider, problems_of, provider_of
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target

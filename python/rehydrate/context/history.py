@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native, formats
-from rehydrate._native import own_entry
+from rehydrate._native import as_sequence, own_entry
 from rehydrate.context.records import checked_seconds, entries_of, kept_entries
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import (
@@ -25,7 +25,6 @@ from rehydrate.errors import (
     RehydrateError,
     Violation,
 )
-from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import PROVIDER_OF, Message, PieceKind
 from rehydrate.prompt.counting import counted_tools, entry_tokens
 from rehydrate.prompt.entries import History

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_whole, shown
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import tool_definition
 from rehydrate._text import failure_text
 from rehydrate.context.answers import load_memory, request_context
 from rehydrate.context.context import Context
@@ -30,7 +31,7 @@ from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.calls import ToolCall, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import PromptIR

@@ -15,6 +15,7 @@ from rehydrate._check import check_choice, check_list, check_type, check_whole, 
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
 from rehydrate._concurrency.workers import STORING
 from rehydrate._jsonl import lines_of, write_lines
+from rehydrate._native import checked_namespace, resolve_namespace
 from rehydrate.context.records import (
     Kind,
     Record,
@@ -30,12 +31,7 @@ from rehydrate.context.records import (
 from rehydrate.context.stored import Stored, check_log
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 from rehydrate.formats import FORMATS
-from rehydrate.memory.items import (
-    MemoryLimits,
-    checked_namespace,
-    moment_of,
-    resolve_namespace,
-)
+from rehydrate.memory.items import MemoryLimits, moment_of
 from rehydrate.memory.store import open_store, verify_place
 from rehydrate.prompt.originals import handle_of_text
 

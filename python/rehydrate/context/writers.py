@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate import formats
 from rehydrate._concurrency.workers import run_in_thread
+from rehydrate._native import user_message
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store.operations import Heading, Item, Operation
 from rehydrate.context.context_store.proposals import ProposalRequest
 from rehydrate.context.context_store.transcripts import fenced, lines_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._reading import user_message
 from rehydrate.prompt.compiler import compile as compile_ir
 from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.ir import PromptIR, ProviderSummary

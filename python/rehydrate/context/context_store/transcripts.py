@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rehydrate import _native
-from rehydrate.fences import tags
+from rehydrate._native import fence_tags
 from rehydrate.messages import Message
 
 MAX_CHARS = 400_000
@@ -38,5 +38,5 @@ def fenced(name: str, lines: Iterable[str], max_chars: int = MAX_CHARS) -> str:
     if len(text) > max_chars:
         half = max_chars // 2
         text = f"{text[:half]}\n[... left out ...]\n{text[-half:]}"
-    opening, closing = tags(name, name, "", "", None, True, text)
+    opening, closing = fence_tags(name, name, "", "", None, True, text)
     return f"{opening}\n{text}\n{closing}"

@@ -72,10 +72,10 @@ def _store_in_fence(store: str, max_chars: int) -> tuple[str, str]:
     Nothing else has its digits, which are made from the whole of it: neither a heading in a text
     nor a line that imitates these passes for what the user said.
     """
-    from rehydrate.fences import nonce, tags
+    from rehydrate._native import fence_nonce, fence_tags
 
     lines, heading = [], ""
-    digits = nonce("context store", store)[:_MARK_DIGITS]
+    digits = fence_nonce("context store", store)[:_MARK_DIGITS]
     for line in store.split("\n") if store else ():
         if line.startswith("## "):
             heading = line.removeprefix("## ")
@@ -87,7 +87,7 @@ def _store_in_fence(store: str, max_chars: int) -> tuple[str, str]:
     if not kept:
         return "", ""
     text = "\n".join(kept)
-    opening, closing = tags("context store", "context store", "", "", None, True, text)
+    opening, closing = fence_tags("context store", "context store", "", "", None, True, text)
     name = opening[1:].partition(" ")[0]
     said = (
         f" In the fence {name}, and nowhere else, a line that begins with user-{digits} was said "
