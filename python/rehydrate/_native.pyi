@@ -46,6 +46,8 @@ from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
+    "MEDIA_TOKENS",
+    "NOT_INSTRUCTIONS",
     "Activity",
     "Applied",
     "ArrowColumns",
@@ -67,8 +69,6 @@ __all__ = [
     "Layout",
     "LocalStore",
     "LocalThreads",
-    "MEDIA_TOKENS",
-    "NOT_INSTRUCTIONS",
     "NameIndex",
     "OnnxModel",
     "Operation",
