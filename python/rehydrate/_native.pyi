@@ -18,8 +18,7 @@ from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
-from rehydrate.context.context_store.operations import Item, Operation, Span
-from rehydrate.context.context_store.tools import ToolUse
+from rehydrate.context.context_store import Heading, Status
 from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
@@ -48,6 +47,8 @@ from rehydrate.prompt.sources.passages import Match
 __all__ = [
     "MEDIA_TOKENS",
     "NOT_INSTRUCTIONS",
+    "Activity",
+    "Applied",
     "ArrowColumns",
     "ArrowReader",
     "ArrowRows",
@@ -61,6 +62,7 @@ __all__ = [
     "Draft",
     "Echoes",
     "Excerpts",
+    "Item",
     "ItemIndex",
     "JsonStream",
     "Layout",
@@ -68,6 +70,7 @@ __all__ = [
     "LocalThreads",
     "NameIndex",
     "OnnxModel",
+    "Operation",
     "Parted",
     "Passages",
     "PrefixBinding",
@@ -77,8 +80,8 @@ __all__ = [
     "SeenLines",
     "Selection",
     "ShortenedText",
+    "Span",
     "TextIndex",
-    "Told",
     "__version__",
     "after_fork",
     "answering_model",
@@ -134,28 +137,32 @@ __all__ = [
     "counts",
     "describe_page",
     "detect_format",
+    "differing_texts",
     "divide",
     "embed",
     "entries_of",
     "entries_without_thinking",
     "entry_inputs",
     "entry_is_signed",
+    "exported_lines",
     "fair_share",
     "fence_attribute",
     "fence_nonce",
     "fence_tags",
+    "fenced",
     "fenced_outline",
+    "first_kept",
     "first_telling",
     "folded_records",
     "format_of",
     "handles",
     "has_claudes_thinking",
+    "head_and_tail",
     "hit_lines",
     "input_texts",
-    "invented",
+    "is_json",
     "is_langchain_message",
-    "is_refusal",
-    "is_short",
+    "is_short_to_add",
     "isa",
     "json_parts",
     "kind_of",
@@ -171,6 +178,7 @@ __all__ = [
     "lint",
     "long_results",
     "mark",
+    "mark_of",
     "marked",
     "marks_in",
     "merged_lines",
@@ -186,6 +194,7 @@ __all__ = [
     "paragraphs",
     "passage_excerpt",
     "pinned_indices",
+    "proposal_prompt",
     "provider_of",
     "question_share",
     "read",
@@ -200,6 +209,7 @@ __all__ = [
     "redact_inside",
     "redacted_records",
     "redacted_text",
+    "refusal",
     "refuse_copy",
     "render_entries",
     "repaired_entries",
@@ -217,11 +227,13 @@ __all__ = [
     "shown",
     "snippets",
     "stale_thinking",
+    "summary_prompt",
     "taken_back",
     "to_millisecond",
     "tool_definition",
     "transcript_branch",
     "transcript_lines",
+    "unfit_number",
     "unit_memory",
     "unit_text",
     "unmarked",
@@ -570,40 +582,128 @@ class OnnxModel:
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
 
+# All that a thread must not lose. The docstrings of this and the next classes are in the module.
 @final
 class ContextStore:
+    # The least that `render` takes.
+    MIN_TOKENS: int
     def __new__(cls) -> ContextStore: ...
     @property
-    def count(self) -> int: ...
-    def operations(self, start: int) -> list[Operation]: ...
-    def written(self, start: int) -> list[dict[str, Any]]: ...
-    def back_to(self, operations: int) -> None: ...
+    def seen(self) -> int: ...
+    @property
+    def operations(self) -> list[Operation]: ...
+    def operations_since(self, number: int) -> list[Operation]: ...
+    def written_since(self, number: int) -> list[dict[str, Any]]: ...
+    def update(self, messages: Iterable[Message], seen: int | None = None) -> list[Operation]: ...
+    def apply(self, answer: str, items: Sequence[Item], messages: Iterable[Message]) -> Applied: ...
+    def replay(
+        self,
+        written: Iterable[Mapping[str, Any]],
+        messages: Iterable[Message],
+        seen: int,
+        recent: Iterable[Message] | None = None,
+    ) -> None: ...
+    def mark(self) -> tuple[int, int]: ...
+    def back_to(self, mark: tuple[int, int]) -> None: ...
     def leave_out(self, entries: Collection[int]) -> None: ...
-    def before(self, entry: int) -> ContextStore: ...
-    def replay(self, written: Iterable[Mapping[str, Any]], messages: Iterable[Message]) -> None: ...
-    # `tools` are those that are known, by their names.
-    def read(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
-    def note_calls(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
-    # Why the proposals in an answer that are not applied are refused, and how many of its lines are
-    # none. `shown` are the spans of the items that the model was asked about.
-    def propose(
-        self, answer: str, shown: dict[int, Span], messages: Iterable[Message], most: int
-    ) -> tuple[list[str], int]: ...
-    # Lines of what must not be lost and is not in a text, as many as fit into so many tokens; the
-    # others become one line of handles.
-    def missing(self, text: str, room: int) -> list[str]: ...
-    def items(self, heading: str | None) -> list[Item]: ...
-    # `room` is for the items and for what commands came to; names take what `budget` leaves.
-    def render(self, budget: int, room: int, told: Told | None) -> str: ...
+    def as_of(self, entry: int) -> ContextStore: ...
+    def items(self, heading: str | None = None) -> list[Item]: ...
+    def render(
+        self,
+        budget_tokens: int,
+        *,
+        conversation: Conversation | None = None,
+        visible: Collection[int] | None = None,
+    ) -> str: ...
+    def render_with(self, activity: Activity, budget_tokens: int) -> str: ...
+    def verified(
+        self, summary: str, sources: Iterable[str], max_tokens: int
+    ) -> tuple[str, str, list[str]]: ...
+
+@final
+class Item:
+    @property
+    def id(self) -> int: ...
+    @property
+    def heading(self) -> Heading: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def span(self) -> Span: ...
+    @property
+    def trust(self) -> float: ...
+    @property
+    def strength(self) -> int: ...
+    @property
+    def uses(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def other(self) -> int | None: ...
+    @property
+    def last_entry(self) -> int: ...
+    @property
+    def is_changed(self) -> bool: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Span:
+    @property
+    def entry(self) -> int: ...
+    @property
+    def piece(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def handle(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Operation:
+    @property
+    def kind(self) -> str: ...
+    @property
+    def item(self) -> int: ...
+    @property
+    def entry(self) -> int: ...
+    @property
+    def added(self) -> Item | None: ...
+    @property
+    def other(self) -> int | None: ...
+    @property
+    def use(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Applied:
+    @property
+    def operations(self) -> list[Operation]: ...
+    @property
+    def refused(self) -> dict[str, int]: ...
+    @property
+    def unreadable(self) -> int: ...
+    @property
+    def summary(self) -> str: ...
 
 # The commands that were run in a thread and the names in its texts, as it grows.
 @final
-class Told:
-    def __new__(cls) -> Told: ...
+class Activity:
+    def __new__(cls) -> Activity: ...
     # False, and nothing is added, where a unit of these messages has earlier messages too.
-    def add(
-        self, conversation: Conversation, visible: Collection[int], tools: dict[str, ToolUse]
-    ) -> bool: ...
+    def add(self, conversation: Conversation) -> bool: ...
 
 # The parts of a prompt in the order in which a provider reads them.
 @final
@@ -1126,6 +1226,17 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 def question_share(text: str) -> float: ...
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
+# Whether a value comes out of JSON as it went in.
+def is_json(value: object) -> bool: ...
+
+# The first number in JSON values that JSON has not, or that Python does not read again, and where
+# it is below `path`.
+def unfit_number(value: Any, path: str) -> tuple[str, Any] | None: ...
+
+# The texts that another form of the same entries does not show as they are, each with what it shows
+# in their place.
+def differing_texts(original: Conversation, shown: Conversation) -> list[tuple[str, str]]: ...
+
 # The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
 # those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
 def counting_records(
@@ -1134,6 +1245,11 @@ def counting_records(
 
 # What the records that count add up to, as JSON; ``"sent": true`` means the last state.
 def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
+
+# The lines of an export: a header, and each record that counts.
+def exported_lines(
+    rows: Sequence[tuple[int, float, str]], namespace: str, thread: str
+) -> list[str]: ...
 
 # The bodies of a thread's records that have one of these texts, without it, each by its number; and
 # the texts of its entries that have one, as they were and without it, each with its time.
@@ -1148,11 +1264,33 @@ def redacted_records(
 # of its entry before.
 def transcript_lines(messages: Iterable[Message], numbered: bool) -> list[str]: ...
 
-# The names, paths and numbers in a summary that its source does not have, each once.
-def invented(summary: str, source: str) -> list[str]: ...
+# Lines in a fence that says that they are data. Of very many the middle is left out.
+def fenced(name: str, lines: Sequence[str]) -> str: ...
 
-# Whether what a writer of summaries returned is the text of an error or a refusal.
-def is_refusal(text: str) -> bool: ...
+# Hexadecimal digits made from texts that occur in none of them, as few as do.
+def mark_of(texts: Sequence[str]) -> str: ...
+
+# Asks a model what it would change in a store: `items` are those that hold, `messages` are new.
+def proposal_prompt(items: Sequence[Item], messages: Iterable[Message]) -> str: ...
+
+# Asks a model for a summary of messages, besides the store as markdown and the summary of what came
+# before them.
+def summary_prompt(
+    messages: Iterable[Message], store: str, previous: str, max_tokens: int
+) -> str: ...
+
+# Why what a writer of summaries returned is not a summary; "" where it may be one.
+def refusal(written: object) -> str: ...
+
+# The index of the message from which on messages stay: at least the last `keep_last`, and so many
+# tokens. None where that leaves nothing before, or where the provider needs what is before.
+def first_kept(
+    conversation: Conversation, keep_last: int, tokens: Sequence[int], least_tokens: int
+) -> int | None: ...
+
+# The index from which on the last `keep_last` messages stay, or more, and the indices of what is
+# said before it; None where a summary can take the place of nothing.
+def head_and_tail(conversation: Conversation, keep_last: int) -> tuple[int, list[int]] | None: ...
 
 # What a range of times means as of a time of a zone's clock: "one", "between" or "outside", and its
 # ends. Of a text that is none, the reason. An end is "clock" or "moments" (of UTC) and both its
@@ -1222,8 +1360,8 @@ def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
 def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
 
-# Whether values have at most so many characters and parts, whatever holds them.
-def is_short(values: list[Any], max_characters: int, max_parts: int) -> bool: ...
+# Whether entries are short enough to be read and counted on an event loop.
+def is_short_to_add(entries: Sequence[Any]) -> bool: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
 def is_langchain_message(value: object) -> bool: ...
 

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_whole, shown
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import tool_definition
+from rehydrate._native import fenced, tool_definition, transcript_lines
 from rehydrate._text import failure_text
-from rehydrate.context.answers import load_memory, request_context
+from rehydrate.context.answers import fetch_whole, load_memory, request_context
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.transcripts import transcript
-from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import EntryOriginals
 from rehydrate.context.records import check_clock, checked_seconds
@@ -345,4 +343,5 @@ class ThreadReader(Reader):
         """Return the messages as text, each with its number; of a long thread the middle is left
         out."""
         entries = self._thread.entries
-        return transcript(entries.at_indices(range(len(entries))).messages)
+        messages = entries.at_indices(range(len(entries))).messages
+        return fenced("conversation", transcript_lines(messages, numbered=True))

@@ -54,9 +54,12 @@ mod _native {
         check_whole, refuse_copy, shown,
     };
     #[pymodule_export]
-    use super::context_store::{ContextStore, Told, invented, transcript_lines};
+    use super::context_store::{
+        Activity, Applied, ContextStore, Item, Operation, Span, fenced, mark_of, proposal_prompt, summary_prompt,
+        transcript_lines,
+    };
     #[pymodule_export]
-    use super::convert::is_short;
+    use super::convert::is_short_to_add;
     #[pymodule_export]
     use super::decision::{Decision, short_reason};
     #[pymodule_export]
@@ -80,7 +83,7 @@ mod _native {
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
-    use super::notes::{chunks, is_refusal};
+    use super::notes::{chunks, refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -103,12 +106,12 @@ mod _native {
     use super::reading::{
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_content, as_dict,
         as_dicts, as_sequence, billed_usage, broken_rules, capped_results, check_own, codex_kept, codex_line,
-        codex_lines, codex_turns_taken_back, detect_format, entries_of, entries_without_thinking, entry_inputs,
-        entry_is_signed, first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message,
-        last_compaction, line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, named_format,
-        notice, other_format, read, read_entries, read_places, readable_texts, repeated, replace_texts, result_texts,
-        stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
-        without_stale_thinking, without_thinking,
+        codex_lines, codex_turns_taken_back, detect_format, differing_texts, entries_of, entries_without_thinking,
+        entry_inputs, entry_is_signed, first_kept, first_telling, format_of, has_claudes_thinking, head_and_tail,
+        input_texts, is_langchain_message, last_compaction, line_content, line_is_seen, line_is_users, long_results,
+        marks_in, merged_lines, named_format, notice, other_format, read, read_entries, read_places, readable_texts,
+        repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text,
+        unmarked, without_calls, without_stale_thinking, without_thinking,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -124,7 +127,9 @@ mod _native {
     #[pymodule_export]
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
-    use super::thread_log::{counting_records, folded_records, redacted_records};
+    use super::thread_log::{
+        counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
+    };
     #[pymodule_export]
     use super::times::read_times;
     #[pymodule_export]

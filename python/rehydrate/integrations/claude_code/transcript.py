@@ -35,7 +35,7 @@ from rehydrate.integrations.mcp_server.session_lines import (
 from rehydrate.messages import PROVIDER_OF
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context import ContextStore
     from rehydrate.integrations.claude_code.home import Records
 
 LAST_TURNS = 60
