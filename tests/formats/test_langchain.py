@@ -24,7 +24,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from rehydrate import compact_context, count_tokens
+from rehydrate import Context, compact_context, count_tokens
 from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.formats import (
     FORMATS,
@@ -34,7 +34,7 @@ from rehydrate.formats import (
     parse,
     validate,
 )
-from rehydrate.messages import PieceKind
+from rehydrate.messages import PROVIDERS, PieceKind
 from tests.strategies import langchain_messages, openai_chat_conversations
 
 TEXT, TOOL_INPUT, TOOL_RESULT, THINKING = PieceKind
@@ -329,3 +329,30 @@ def test_reading_needs_no_langchain_and_making_its_messages_names_the_package(mo
     with pytest.raises(MissingPackageError, match="pip install langchain-core") as caught:
         openai_to_langchain([{"role": "user", "content": "hi"}])
     assert isinstance(caught.value, ImportError) and caught.value.name == "langchain-core"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_prompt_between_parallel_results_with_pictures_is_extended_by_the_next(
+    provider: Any,
+) -> None:
+    """Some providers take no picture in a result: it comes behind all results of the turn."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    context = Context(provider=provider, format="langchain")
+    context.add(USER, calling("a", "b"), ToolMessage([picture], tool_call_id="a"))
+    between = blocks_of(context.prompt().messages)
+    context.add(ToolMessage("Berth 4.", tool_call_id="b"))
+    whole = context.prompt().messages
+    assert blocks_of(whole)[: len(between)] == between
+    assert "iVBORw0KGgo=" in str(whole) or provider == "bedrock"  # which has it as bytes
+    assert validate(whole, provider) == []
+
+
+def blocks_of(messages: Any) -> list[Any]:
+    """Return the blocks of all messages without marks of a cache: results may be in one message."""
+    found: list[Any] = []
+    for message in messages:
+        content = message.get("content", message.get("parts"))
+        for block in content if isinstance(content, list) else [message]:
+            kept = {key: value for key, value in block.items() if key != "cache_control"}
+            found += [kept] if "cachePoint" not in kept else []
+    return found

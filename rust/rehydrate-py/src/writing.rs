@@ -167,6 +167,9 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let py = entries.py();
     let reader = Reader::new(py);
     let mut messages = normal::normalized(py, histories::messages_of(&reader, format, entries, first)?)?;
+    if matches!(provider, "openai_chat" | "gemini") {
+        normal::hold_media_back(&mut messages)?;
+    }
     let takes_media = !matches!(provider, "openai_chat" | "openai_responses");
     for each in &mut messages {
         if each.role == Role::System || (each.role == Role::Assistant && !takes_media) {

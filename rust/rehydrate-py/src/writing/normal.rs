@@ -8,6 +8,23 @@ use rehydrate_core::conversation::{Role, Spoken, in_place};
 use super::neutral::{Answer, Key, Message, Part, Sources, key_of};
 use crate::reading::Source;
 
+/// Take the media out of results at the end that others of their turn still follow. Where the provider takes no media in a
+/// result, they come behind all results: sent now, they would be in the way of the next one, and change the prefix.
+pub fn hold_media_back(messages: &mut [Message<'_>]) -> PyResult<()> {
+    let Some((last, before)) = messages.split_last_mut() else { return Ok(()) };
+    let answered = last.answers().map(|answer| key_of(answer.id.as_ref())).collect::<PyResult<HashSet<_>>>()?;
+    let mut is_whole = true;
+    for call in before.last().into_iter().flat_map(Message::calls) {
+        is_whole &= answered.contains(&key_of(call.id.as_ref())?);
+    }
+    for part in last.parts.iter_mut().filter(|_| !is_whole) {
+        if let Part::Result(answer) = part {
+            answer.parts.retain(|part| !matches!(part, Part::Media(_)));
+        }
+    }
+    Ok(())
+}
+
 /// Normalise ids to what every provider takes, and put each result right behind its call.
 ///
 /// A result belongs to the latest call of its id. All results of an assistant turn are in one message behind it. A result
