@@ -18,7 +18,6 @@ from rehydrate import Context, Interpreter, Memory
 from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, StoreClosedError
 from rehydrate.integrations.memory_tool import FileLimits, MemoryFiles
-from rehydrate.integrations.memory_tool.commands import MAX_VIEW_CHARS
 from rehydrate.integrations.memory_tool.memory_files import FileLog
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.sizes import PATIENCE_SECONDS
@@ -236,7 +235,7 @@ def test_a_long_file_is_shown_in_parts_that_together_are_the_whole(files):
     while first:
         lines = files.run(view(NOTES, first, -1)).split("\n")[1:]
         more = lines.pop() if lines[-1].startswith("[lines") else ""
-        assert sum(map(len, lines)) < 2 * MAX_VIEW_CHARS
+        assert sum(map(len, lines)) < 2 * 16_000
         shown += [line.partition("\t")[2] for line in lines]
         first = int(more.partition("view_range [")[2].partition(",")[0] or 0)
     assert "\n".join(shown) == text
