@@ -254,13 +254,13 @@ def test_a_call_that_was_cut_off_is_not_put_back_without_an_answer(client_type: 
 
 def test_an_answer_of_which_the_client_sees_nothing_matches_nothing() -> None:
     nothing = ProxyExchange((), ({"role": "assistant", "content": "Hm."},))
-    assert nothing.length_at([{"role": "user", "content": "And now?"}], 0) == 0
+    assert nothing.length_at([Item(json.dumps({"content": "And now?"}))], 0) == 0
 
 
 def test_blanks_between_texts_may_be_lost_when_a_client_sends_an_answer_again() -> None:
     shown = {"role": "assistant", "content": [{"text": "I ask. "}, {"text": "It is 4.\n"}]}
     again = {"role": "assistant", "content": [{"text": "I ask."}, {"text": "It is 4."}]}
-    assert ProxyExchange((shown,), ()).length_at([again], 0) == 1
+    assert ProxyExchange((shown,), ()).length_at([Item(json.dumps(again))], 0) == 1
 
 
 def test_usage_next_to_a_choice_is_of_all_replies_too() -> None:

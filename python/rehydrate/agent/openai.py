@@ -76,8 +76,10 @@ class OpenAIChatModel(OpenAIModel):
         reply = super()._read_reply(body, prompt)
         if body.get("usage"):
             return reply
-        arguments = [str(call.raw_arguments) for call in reply.calls]
-        output = sum(map(count_tokens, [reply.text, *arguments]))
+        refusal = body["choices"][0]["message"].get("refusal")
+        texts = [str(call.raw_arguments) for call in reply.calls]
+        texts += [] if reply.text == refusal else [reply.text]
+        output = sum(map(count_tokens, texts))
         return replace(reply, usage=Usage(uncached=prompt.tokens, output=output))
 
 

@@ -148,19 +148,19 @@ struct Blocks {
 
 impl Blocks {
     fn begin(&mut self, index: &Any<'_>, block: Bound<'_, PyDict>) -> PyResult<()> {
-        self.by_index.insert(index.extract()?, block.unbind());
+        self.by_index.insert(number_of(index)?, block.unbind());
         Ok(())
     }
 
     /// The block with this index; KeyError where none was begun.
     fn at<'py>(&self, index: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = self.by_index.get(&index.extract::<i64>()?);
+        let found = self.by_index.get(&number_of(index)?);
         found.map(|block| block.bind(index.py()).clone()).ok_or_else(|| PyKeyError::new_err(index.clone().unbind()))
     }
 
     /// Add a piece of a call's input.
     fn write(&mut self, index: &Any<'_>, piece: &Any<'_>) -> PyResult<()> {
-        let pieces = self.inputs.entry(index.extract()?).or_insert_with(|| PyList::empty(index.py()).unbind());
+        let pieces = self.inputs.entry(number_of(index)?).or_insert_with(|| PyList::empty(index.py()).unbind());
         pieces.bind(index.py()).append(piece.cast::<PyString>()?)
     }
 
@@ -176,6 +176,11 @@ impl Blocks {
             None => dict!(py, "INVALID_JSON": text).into_any(),
         }))
     }
+}
+
+/// The number of a block; KeyError for what is none.
+fn number_of(index: &Any<'_>) -> PyResult<i64> {
+    index.extract().map_err(|_| PyKeyError::new_err(index.clone().unbind()))
 }
 
 /// The error for an answer that cannot be used; asked again, the model may write another.

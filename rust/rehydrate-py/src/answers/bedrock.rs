@@ -3,7 +3,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::{
-    Any, Blocks, Joins, Said, copied, get, is_blank, items, joined, listed, name, nothing, set, shown, unreadable,
+    Any, Blocks, Joins, Said, copied, get, is_blank, items, joined, listed, name, nothing, number_of, set, shown,
+    unreadable,
 };
 use crate::writing::dict;
 
@@ -57,7 +58,7 @@ impl Joins for Converse {
                     self.blocks.write(&index, &piece)?;
                 }
             } else {
-                if !self.blocks.by_index.contains_key(&index.extract::<i64>()?) {
+                if !self.blocks.by_index.contains_key(&number_of(&index)?) {
                     self.blocks.begin(&index, PyDict::new(py))?;
                 }
                 append(&self.blocks.at(&index)?, &delta)?;

@@ -1,4 +1,5 @@
 //! Answers of Gemini: what is read is the first candidate.
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
 
@@ -180,12 +181,15 @@ fn step_at(text: &str) -> Option<(Step, usize)> {
     }
     let (number, _) = text.strip_prefix('[')?.split_once(']')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    Some((Step::At(number.parse().ok().filter(|_| is_number)?), number.len() + 2))
+    is_number.then(|| (Step::At(number.parse().unwrap_or(usize::MAX)), number.len() + 2))
 }
 
 /// Set a value, and what leads to it; a text grows.
 fn put<'py>(args: &Bound<'py, PyDict>, steps: &[Step], value: Any<'py>) -> PyResult<()> {
     let py = args.py();
+    if steps.is_empty() {
+        return Err(PyValueError::new_err("the path of an argument leads nowhere"));
+    }
     let mut at = args.clone().into_any();
     for (number, step) in steps.iter().enumerate() {
         let key = match step {
