@@ -45,7 +45,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::answers::{
-        AnswerJoiner, Bill, EventDecoder, Replies, aws_status, error_event, is_answer, read_answer, read_error, reported_in,
+        AnswerJoiner, Bill, EventDecoder, Replies, aws_status, error_event, is_answer, read_answer, read_error,
+        reported_in,
     };
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
