@@ -384,6 +384,7 @@ ADAPTERS = {
     "anthropic": ["memory_tool"],
     "claude-agent-sdk": ["claude_agent_sdk"],
     "google-adk": ["google_adk"],
+    "haystack": ["haystack"],
     "langchain": ["langchain.middleware", "langgraph"],
     "litellm": ["litellm"],
     "llama-index": ["llama_index"],

@@ -45,6 +45,7 @@ def config_of(app: ASGIApp, **more: Any) -> uvicorn.Config:
         app,
         access_log=False,
         lifespan="on",
+        proxy_headers=False,  # X-Forwarded-For names a client that any page could make up
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         http=InTime,
         **settings,
