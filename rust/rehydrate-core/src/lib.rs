@@ -12,7 +12,7 @@
 //! store          memories in one SQLite file           selection     scores, packing and repair together
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
 //! context_store  what a thread must not lose: a log of operations, and what it adds up to
-//! batches        many texts counted or embedded
+//! batches        many texts counted or embedded        linting       what a prompt wastes
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
@@ -20,6 +20,7 @@
 //! event_stream   server-sent events in one             failures    what a provider's error means
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! times          one time, as people write it          thread_log    what a thread's records add up to
+//! terminal       texts that a terminal shows
 //! memory_files   how a model sees its memory's files    json_spans   where the values of a JSON text are
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
@@ -40,6 +41,7 @@ pub mod index;
 pub mod interrupt;
 pub mod json_spans;
 pub mod json_stream;
+pub mod linting;
 pub mod memory_files;
 pub mod notes;
 pub mod packing;
@@ -50,6 +52,7 @@ pub mod scoring;
 pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
+pub mod terminal;
 pub mod thread_log;
 pub mod times;
 pub mod tokens;

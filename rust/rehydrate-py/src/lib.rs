@@ -15,6 +15,7 @@ mod interned;
 mod item_index;
 mod json_stream;
 mod layout;
+mod linting;
 mod memory_files;
 mod notes;
 mod onnx;
@@ -29,6 +30,7 @@ mod redact;
 mod request_body;
 mod server_text;
 mod store;
+mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
@@ -57,7 +59,7 @@ mod _native {
     #[pymodule_export]
     use super::convert::is_short;
     #[pymodule_export]
-    use super::decision::Decision;
+    use super::decision::{Decision, short_reason};
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -72,6 +74,8 @@ mod _native {
     use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::layout::Layout;
+    #[pymodule_export]
+    use super::linting::lint;
     #[pymodule_export]
     use super::memory_files::{memory_command, memory_excess, memory_snippet};
     #[pymodule_export]
@@ -93,11 +97,12 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, has_claudes_thinking,
-        input_texts, is_langchain_message, line_content, line_is_seen, line_is_users, long_results, marks_in,
-        merged_lines, notice, other_format, read_entries, read_places, readable_texts, repeated, replace_texts,
-        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
+        billed_usage, broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back,
+        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of,
+        has_claudes_thinking, input_texts, is_langchain_message, line_content, line_is_seen, line_is_users,
+        long_results, marks_in, merged_lines, notice, other_format, read_entries, read_places, readable_texts,
+        repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text,
+        unmarked, without_calls,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -109,6 +114,8 @@ mod _native {
     use super::store::LocalStore;
     #[pymodule_export]
     use super::store::threads::LocalThreads;
+    #[pymodule_export]
+    use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
     use super::thread_log::{counting_records, folded_records, redacted_records};
     #[pymodule_export]
