@@ -190,10 +190,7 @@ class Shortener:
         is sent as the next one would be, and nothing is compacted. It may raise anything else too.
         """
         list_key = "input" if wire == "openai_responses" else "messages"
-        try:
-            body = RequestBody(raw, list_key)
-        except ValueError:
-            raise UntouchedError(_UNREADABLE) from None
+        body = _read(raw, list_key)
         model = str(body.fields.get("model") or "")[:_MAX_NAME]
         items = list(map(Item, body.items))
         if not items:
@@ -420,6 +417,13 @@ class _Nowhere:
 
     def get(self, handle: str, /) -> NoReturn:
         raise UntouchedError(f"{handle}: the client has the originals")
+
+
+def _read(raw: bytes, key: str) -> RequestBody:
+    try:
+        return RequestBody(raw, key)
+    except ValueError:
+        raise UntouchedError(_UNREADABLE) from None
 
 
 def _may_offer(body: RequestBody) -> bool:
