@@ -18,10 +18,11 @@
 //! notes          what notes are read from: texts, commands, summaries
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! event_stream   server-sent events in one             failures    what a provider's error means
+//! memory_files   how a model sees its memory's files    json_spans   where the values of a JSON text are
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! times          one time, as people write it          thread_log    what a thread's records add up to
+//! model_names    models, as gateways spell them
 //! terminal       texts that a terminal shows
-//! memory_files   how a model sees its memory's files    json_spans   where the values of a JSON text are
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -43,6 +44,7 @@ pub mod json_spans;
 pub mod json_stream;
 pub mod linting;
 pub mod memory_files;
+pub mod model_names;
 pub mod notes;
 pub mod packing;
 pub mod prompt_cache;

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._native import (
     codex_lines,
     codex_turns_taken_back,
+    line_content,
     line_is_seen,
     line_is_users,
     transcript_branch,
 )
 from rehydrate._text import without_elements
-from rehydrate.formats import content_of
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.integrations.mcp_server.session_lines import (
     Agent,
@@ -35,7 +35,7 @@ from rehydrate.integrations.mcp_server.session_lines import (
 from rehydrate.messages import PROVIDER_OF
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context import ContextStore
     from rehydrate.integrations.claude_code.home import Records
 
 LAST_TURNS = 60
@@ -199,7 +199,7 @@ def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what counts of a line; Claude Code keeps the whole result a second time next to it."""
     if not line_is_seen(line) or any(line.get(key) for key in _UNSEEN):
         return None
-    content = content_of(line)
+    content = line_content(line)
     if not isinstance(content, str | list):
         return None
     entry = {
@@ -270,7 +270,7 @@ def _is_harness(line: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
 def _blocks(
     entry: Mapping[str, Any], kind: str, has: tuple[str, ...] = ()
 ) -> Iterator[Mapping[str, Any]]:
-    content = content_of(entry)
+    content = line_content(entry)
     for block in content if isinstance(content, list) else ():
         if block.get("type") == kind and (not has or block.get("text") in has):
             yield block
@@ -278,7 +278,7 @@ def _blocks(
 
 def _with_blocks(entry: dict[str, Any], keeps: Any) -> dict[str, Any] | None:
     """Return the entry with the blocks that are kept; None where nothing is left."""
-    content = content_of(entry)
+    content = line_content(entry)
     if isinstance(content, str):
         return entry if content.strip() else None
     kept = [_light(block) for block in content if isinstance(block, Mapping) and keeps(block)]

@@ -22,12 +22,12 @@ from rehydrate._native import (
     codex_kept,
     codex_line,
     codex_turns_taken_back,
+    line_content,
     line_is_seen,
     line_is_users,
     transcript_branch,
 )
 from rehydrate._text import as_unicode, without_elements
-from rehydrate.formats import content_of
 from rehydrate.formats._reading import json_object
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def message_of(line: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the message or the item in a line of either agent, in the shape that its API has; a
     line of Claude Code stays around it. None for any other line."""
     if line_is_seen(line):
-        return line if content_of(line) is not None else None
+        return line if line_content(line) is not None else None
     payload = line.get("payload")
     item = payload if line.get("type") == "response_item" else line
     if isinstance(item, Mapping) and item.get("type") in _CODEX_ITEMS:
@@ -250,7 +250,7 @@ class Link(NamedTuple):
                 for block in blocks
                 if isinstance(block, Mapping)
             ]
-            said = ids if ids else "said" if content_of(line) else ""
+            said = ids if ids else "said" if line_content(line) else ""
             made["message"] = {"id": message.get("id"), "content": said}
         elif line_is_seen(line):
             made["attachment"] = {"type": "queued_command", "prompt": "said"}

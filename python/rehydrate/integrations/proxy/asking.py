@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from rehydrate._native import Replies, RequestBody, unmarked
+from rehydrate._native import Replies, RequestBody, result_entries, tool_definition, unmarked
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import Reader
 from rehydrate.context.tool_calls import FETCH, REQUEST
-from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 
 NAMES = [REQUEST.name, FETCH.name]
