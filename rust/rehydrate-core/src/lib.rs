@@ -20,6 +20,7 @@
 //! event_stream   server-sent events in one             failures    what a provider's error means
 //! memory_files   how a model sees its memory's files    json_spans   where the values of a JSON text are
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
+//! reports        cells in columns, and what moved
 //! times          one time, as people write it          thread_log    what a thread's records add up to
 //! model_names    models, as gateways spell them
 //! terminal       texts that a terminal shows
@@ -49,6 +50,7 @@ pub mod notes;
 pub mod packing;
 pub mod prompt_cache;
 pub mod redact;
+pub mod reports;
 pub mod rules;
 pub mod scoring;
 pub mod selection;
