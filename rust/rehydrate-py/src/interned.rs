@@ -31,3 +31,23 @@ macro_rules! interned {
     }};
 }
 pub(crate) use interned;
+
+/// A struct that is read from the attributes of a Python object. PyO3's own derive has the lock that `interned!` has not.
+macro_rules! record {
+    ($(#[$meta:meta])* struct $name:ident<$py:lifetime> { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        struct $name<$py> { $($(#[$doc])* $field: $type,)* }
+
+        impl<'a, $py> FromPyObject<'a, $py> for $name<$py> {
+            type Error = PyErr;
+
+            fn extract(value: Borrowed<'a, $py, PyAny>) -> PyResult<Self> {
+                Ok(Self { $($field: {
+                    static NAME: $crate::interned::Interned = $crate::interned::Interned::new(stringify!($field));
+                    value.getattr(NAME.get(value.py()))?.extract()?
+                },)* })
+            }
+        }
+    };
+}
+pub(crate) use record;

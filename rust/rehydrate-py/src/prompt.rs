@@ -17,52 +17,50 @@ pub use laws::broken_laws;
 pub use rows::prompt_rows;
 pub use text::explanation_text;
 
+use crate::interned::record;
 use crate::layout::history::Tokens;
 
-/// The parts of a `PromptIR`, but its history.
-#[derive(FromPyObject)]
-struct Prompt<'py> {
-    budget: Budget,
-    sections: Vec<Section<'py>>,
-    tools: Vec<Tool<'py>>,
-    late_bound: Vec<Section<'py>>,
-    breakpoints: Vec<Bound<'py, PyString>>,
-    meta: Meta<'py>,
+record! {
+    /// The parts of a `PromptIR`, but its history.
+    struct Prompt<'py> {
+        budget: Bound<'py, PyAny>,
+        sections: Vec<Section<'py>>,
+        tools: Vec<Tool<'py>>,
+        late_bound: Vec<Section<'py>>,
+        breakpoints: Vec<Bound<'py, PyString>>,
+        meta: Meta<'py>,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Budget {
-    soft_tokens: Tokens,
-    hard_tokens: Tokens,
+record! {
+    struct Section<'py> {
+        id: Bound<'py, PyString>,
+        content: Bound<'py, PyAny>,
+        provenance: Provenance<'py>,
+        tokens: Option<Tokens>,
+        min_tokens: Tokens,
+        priority: Bound<'py, PyAny>,
+        relevance: Bound<'py, PyAny>,
+        mode: Bound<'py, PyAny>,
+        stability: Bound<'py, PyAny>,
+        position: Bound<'py, PyAny>,
+        anchor: Option<i128>,
+        late_bound: Bound<'py, PyAny>,
+        tool_call_id: Bound<'py, PyAny>,
+        handle: Bound<'py, PyAny>,
+        is_static: bool,
+        is_system: bool,
+        must_stay_whole: bool,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Section<'py> {
-    id: Bound<'py, PyString>,
-    content: Bound<'py, PyAny>,
-    provenance: Provenance<'py>,
-    tokens: Option<Tokens>,
-    min_tokens: Tokens,
-    priority: Bound<'py, PyAny>,
-    relevance: Bound<'py, PyAny>,
-    mode: Bound<'py, PyAny>,
-    stability: Bound<'py, PyAny>,
-    position: Bound<'py, PyAny>,
-    anchor: Option<i128>,
-    late_bound: Bound<'py, PyAny>,
-    tool_call_id: Bound<'py, PyAny>,
-    handle: Bound<'py, PyAny>,
-    is_static: bool,
-    is_system: bool,
-    must_stay_whole: bool,
-}
-
-#[derive(FromPyObject)]
-struct Provenance<'py> {
-    source: Bound<'py, PyString>,
-    items: Vec<Bound<'py, PyAny>>,
-    trust: Bound<'py, PyAny>,
-    parents: Vec<Bound<'py, PyAny>>,
+record! {
+    struct Provenance<'py> {
+        source: Bound<'py, PyString>,
+        items: Vec<Bound<'py, PyAny>>,
+        trust: Bound<'py, PyAny>,
+        parents: Vec<Bound<'py, PyAny>>,
+    }
 }
 
 impl Section<'_> {
@@ -71,45 +69,50 @@ impl Section<'_> {
     }
 }
 
-#[derive(FromPyObject)]
-struct Tool<'py> {
-    name: Bound<'py, PyString>,
-    tokens: Option<Tokens>,
-    provenance: Provenance<'py>,
-    is_hosted: bool,
+record! {
+    struct Tool<'py> {
+        name: Bound<'py, PyString>,
+        tokens: Option<Tokens>,
+        provenance: Provenance<'py>,
+        is_hosted: bool,
+    }
 }
 
-/// The records of how a prompt was made.
-#[derive(FromPyObject)]
-struct Meta<'py> {
-    sources: Vec<Source<'py>>,
-    dropped: Vec<Dropped<'py>>,
-    trace: Vec<Trace<'py>>,
-    outcome: Bound<'py, PyAny>,
+record! {
+    /// The records of how a prompt was made.
+    struct Meta<'py> {
+        sources: Vec<Source<'py>>,
+        dropped: Vec<Dropped<'py>>,
+        trace: Vec<Trace<'py>>,
+        outcome: Bound<'py, PyAny>,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Source<'py> {
-    name: Bound<'py, PyString>,
-    status: Bound<'py, PyString>,
-    sections: Bound<'py, PyAny>,
-    detail: Bound<'py, PyString>,
+record! {
+    struct Source<'py> {
+        name: Bound<'py, PyString>,
+        status: Bound<'py, PyString>,
+        sections: Bound<'py, PyAny>,
+        detail: Bound<'py, PyString>,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Dropped<'py> {
-    section: Bound<'py, PyString>,
-    tokens: Tokens,
-    reason: Bound<'py, PyString>,
-    handle: Bound<'py, PyAny>,
-    priority: Bound<'py, PyString>,
-    by: Bound<'py, PyString>,
+record! {
+    struct Dropped<'py> {
+        section: Bound<'py, PyString>,
+        tokens: Tokens,
+        reason: Bound<'py, PyString>,
+        handle: Bound<'py, PyAny>,
+        priority: Bound<'py, PyString>,
+        by: Bound<'py, PyString>,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Trace<'py> {
-    name: Bound<'py, PyString>,
-    changed: Vec<Bound<'py, PyString>>,
+record! {
+    struct Trace<'py> {
+        name: Bound<'py, PyString>,
+        changed: Vec<Bound<'py, PyString>>,
+    }
 }
 
 /// A text by Python's rules of formatting.

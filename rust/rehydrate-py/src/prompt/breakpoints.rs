@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 
 use super::laws::MOST_BREAKPOINTS;
-use crate::interned::interned;
+use crate::interned::{interned, record};
 use crate::layout::history::{History, Tokens, index_in};
 use crate::reading::{Conversation, is_list};
 use crate::writing::marked;
@@ -24,13 +24,16 @@ pub fn placed_breakpoints<'py>(
     let py = ir.py();
     let history = History::of(ir.getattr(interned!(py, "history"))?)?;
     let sections: Vec<Section<'py>> = ir.getattr(interned!(py, "sections"))?.extract()?;
-    let tools: Vec<Tool> = ir.getattr(interned!(py, "tools"))?.extract()?;
+    let tools: Vec<Bound<'py, PyAny>> = ir.getattr(interned!(py, "tools"))?.extract()?;
     let leading = if history.tokens.is_empty() { 0 } else { rows.get().leading_system() };
 
     let tokens = |section: &&Section<'py>| section.tokens.unwrap_or_default();
     let (statics, inserted): (Vec<_>, Vec<_>) = sections.iter().partition(|section| section.is_static);
     let (system, others): (Vec<_>, Vec<_>) = statics.into_iter().partition(|section| section.is_system);
-    let of_tools: Tokens = tools.iter().filter_map(|tool| tool.tokens).sum();
+    let mut of_tools: Tokens = 0;
+    for tool in &tools {
+        of_tools += tool.getattr(interned!(py, "tokens"))?.extract::<Option<Tokens>>()?.unwrap_or_default();
+    }
     let of_system = of_tools + history.tokens_of(0..leading)? + system.iter().map(tokens).sum::<Tokens>();
     let of_statics = of_system + others.iter().map(tokens).sum::<Tokens>();
     // The prefix that ends with this entry, or with the last before it that can have a mark.
@@ -80,18 +83,14 @@ pub fn placed_breakpoints<'py>(
 /// The tokens of a prefix, and the id of its last part.
 type Prefix<'py> = (Tokens, Bound<'py, PyString>);
 
-#[derive(FromPyObject)]
-struct Section<'py> {
-    id: Bound<'py, PyString>,
-    tokens: Option<Tokens>,
-    anchor: Option<i64>,
-    is_static: bool,
-    is_system: bool,
-}
-
-#[derive(FromPyObject)]
-struct Tool {
-    tokens: Option<Tokens>,
+record! {
+    struct Section<'py> {
+        id: Bound<'py, PyString>,
+        tokens: Option<Tokens>,
+        anchor: Option<i64>,
+        is_static: bool,
+        is_system: bool,
+    }
 }
 
 /// Whether a mark of the caller's has a long time to live. Such marks must come first: a caller who sets one sets them all.

@@ -177,16 +177,16 @@ impl<'py> Laws<'py> {
     }
 
     fn budget(&self, found: &mut Found<'py>) -> PyResult<()> {
-        let (tokens, budget) = (self.tokens, &self.prompt.budget);
-        if tokens > budget.hard_tokens {
-            let message = "{:,} tokens are over the hard budget of {:,}";
-            return found.add_of("budget", "", message, (tokens, budget.hard_tokens));
+        let limit = |name: &str| -> PyResult<Tokens> { self.prompt.budget.getattr(name)?.extract() };
+        let (tokens, soft, hard) = (self.tokens, limit("soft_tokens")?, limit("hard_tokens")?);
+        if tokens > hard {
+            return found.add_of("budget", "", "{:,} tokens are over the hard budget of {:,}", (tokens, hard));
         }
-        if tokens > budget.soft_tokens && self.prompt.meta.outcome.eq("fits")? {
+        if tokens > soft && self.prompt.meta.outcome.eq("fits")? {
             let needed = self.needed_tokens()?;
-            if needed <= budget.soft_tokens {
+            if needed <= soft {
                 let message = "{:,} tokens are over the soft budget of {:,} for no reason: only {:,} must stay";
-                return found.add_of("budget", "", message, (tokens, budget.soft_tokens, needed));
+                return found.add_of("budget", "", message, (tokens, soft, needed));
             }
         }
         Ok(())

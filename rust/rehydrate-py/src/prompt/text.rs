@@ -4,6 +4,7 @@ use pyo3::types::PyString;
 use rehydrate_core::reports::aligned;
 
 use super::say;
+use crate::interned::record;
 use crate::layout::history::Tokens;
 
 const ID_WIDTH: usize = 44;
@@ -45,40 +46,43 @@ pub fn explanation_text(table: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(parts.iter().map(|lines| lines.join("\n")).collect::<Vec<_>>().join("\n\n"))
 }
 
-#[derive(FromPyObject)]
-struct Source<'py> {
-    name: Bound<'py, PyString>,
-    status: Bound<'py, PyString>,
-    sections: Bound<'py, PyAny>,
-    tokens: Bound<'py, PyAny>,
-    elapsed_ms: Bound<'py, PyAny>,
-    detail: Bound<'py, PyString>,
+record! {
+    struct Source<'py> {
+        name: Bound<'py, PyString>,
+        status: Bound<'py, PyString>,
+        sections: Bound<'py, PyAny>,
+        tokens: Bound<'py, PyAny>,
+        elapsed_ms: Bound<'py, PyAny>,
+        detail: Bound<'py, PyString>,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Pass<'py> {
-    name: Bound<'py, PyString>,
-    before_tokens: Bound<'py, PyAny>,
-    after_tokens: Bound<'py, PyAny>,
-    changed: Bound<'py, PyAny>,
-    notes: Bound<'py, PyAny>,
-    elapsed_ms: Bound<'py, PyAny>,
+record! {
+    struct Pass<'py> {
+        name: Bound<'py, PyString>,
+        before_tokens: Bound<'py, PyAny>,
+        after_tokens: Bound<'py, PyAny>,
+        changed: Bound<'py, PyAny>,
+        notes: Bound<'py, PyAny>,
+        elapsed_ms: Bound<'py, PyAny>,
+    }
 }
 
-#[derive(FromPyObject)]
-struct Row<'py> {
-    kind: Bound<'py, PyString>,
-    id: Bound<'py, PyString>,
-    source: Bound<'py, PyString>,
-    tokens: Bound<'py, PyAny>,
-    reason: Bound<'py, PyString>,
-    priority: Bound<'py, PyString>,
-    mode: Bound<'py, PyString>,
-    stability: Bound<'py, PyString>,
-    position: Bound<'py, PyString>,
-    trust: Bound<'py, PyAny>,
-    breakpoint: bool,
-    is_kept: bool,
+record! {
+    struct Row<'py> {
+        kind: Bound<'py, PyString>,
+        id: Bound<'py, PyString>,
+        source: Bound<'py, PyString>,
+        tokens: Bound<'py, PyAny>,
+        reason: Bound<'py, PyString>,
+        priority: Bound<'py, PyString>,
+        mode: Bound<'py, PyString>,
+        stability: Bound<'py, PyString>,
+        position: Bound<'py, PyString>,
+        trust: Bound<'py, PyAny>,
+        breakpoint: bool,
+        is_kept: bool,
+    }
 }
 
 fn budget_lines(table: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
