@@ -10,6 +10,7 @@ from collections.abc import (
     Sequence,
     Set as AbstractSet,
 )
+from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, Unpack, final
 
@@ -67,9 +68,11 @@ __all__ = [
     "RowHashes",
     "SeenLines",
     "Selection",
+    "SessionPart",
     "ShortenedText",
     "TextIndex",
     "Told",
+    "TranscriptReader",
     "__version__",
     "after_fork",
     "as_content",
@@ -85,12 +88,9 @@ __all__ = [
     "cap_text",
     "capped_results",
     "chunks",
+    "clean_text",
     "clear_cache",
     "close_onnx",
-    "codex_kept",
-    "codex_line",
-    "codex_lines",
-    "codex_turns_taken_back",
     "count",
     "counting_records",
     "counts",
@@ -125,14 +125,17 @@ __all__ = [
     "mark",
     "marked",
     "marks_in",
+    "meets_filter",
     "merged_lines",
     "names",
+    "namespace_fits",
     "notice",
     "open_onnx",
     "other_format",
     "outline_slot",
     "own_entry",
     "page_end",
+    "paired_entries",
     "passage_excerpt",
     "question_share",
     "read_call",
@@ -150,10 +153,14 @@ __all__ = [
     "repeated",
     "replace_texts",
     "result_texts",
+    "said_entries",
+    "said_in",
     "secret_kinds",
     "secrets",
     "set_alone",
     "set_cache_limit",
+    "settings_with_hooks",
+    "settings_without_hooks",
     "snippets",
     "stale_thinking",
     "taken_back",
@@ -163,7 +170,9 @@ __all__ = [
     "unit_text",
     "unmarked",
     "user_part",
+    "value_text",
     "without_calls",
+    "words_of_user",
     "write_outline",
 ]
 
@@ -1060,16 +1069,6 @@ def user_part(provider: str, text: str) -> dict[str, Any]: ...
 # A copy with a cache mark on its last block that can have one; None where there can be none.
 def marked(provider: str, value: Any) -> Any | None: ...
 
-# A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
-def codex_line(
-    entry: Mapping[str, Any], index: int
-) -> tuple[int, Mapping[str, Any], tuple[str, ...], bool] | None: ...
-def codex_lines(
-    entries: Sequence[Any],
-) -> list[tuple[int, Mapping[str, Any], tuple[str, ...], bool]]: ...
-def codex_kept(turns: Sequence[bool], taken_back: Sequence[int]) -> list[bool]: ...
-def codex_turns_taken_back(entry: Mapping[str, Any]) -> int: ...
-
 # The indices of lines that the user took back, with Codex' events by which the user did; and of
 # Claude Code's that have the uuid of a line before them.
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
@@ -1106,6 +1105,74 @@ def without_calls(
     conversation: Conversation,
     tools: AbstractSet[str],
 ) -> tuple[Conversation, list[int]]: ...
+
+# What LangGraph's store asks: whether a value meets a filter, a value as lines, each after its name,
+# and whether a namespace has a path at an end.
+def meets_filter(value: Mapping[str, Any], conditions: Mapping[str, Any] | None) -> bool: ...
+def value_text(value: Any) -> str: ...
+def namespace_fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool: ...
+
+# Reads the objects of a transcript from an offset on; with `skips` that is in the middle of a line to
+# pass over. `broken` lines are no JSON objects, or too long. Raises OSError.
+@final
+class TranscriptReader:
+    MAX_LINE_BYTES: int
+    def __new__(
+        cls, path: str | PathLike[str], offset: int = 0, *, skips: bool = False
+    ) -> TranscriptReader: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def skips(self) -> bool: ...
+    @property
+    def broken(self) -> int: ...
+    @property
+    def is_at_end(self) -> bool: ...
+    def objects(self, max_bytes: int) -> list[dict[str, Any]]: ...
+
+# What the next lines say: what is to be found, in batches of chunks with their times; the times of
+# the first and the last line; and what they tell of the session.
+@final
+class SessionPart:
+    def __new__(
+        cls,
+        reader: TranscriptReader,
+        max_bytes: int,
+        tips: Sequence[str],
+        as_time: Callable[[str], datetime | None],
+    ) -> SessionPart: ...
+    @property
+    def went_back(self) -> bool: ...
+    @property
+    def tips(self) -> tuple[str, ...]: ...
+    @property
+    def project(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def words(self) -> str: ...
+    @property
+    def times(self) -> tuple[str, str] | None: ...
+    @property
+    def batches(self) -> list[list[tuple[str, datetime | None]]]: ...
+
+# What was said in a line: the speaker ("user", "assistant", "call" of a tool) and the text.
+def said_in(line: Mapping[str, Any]) -> list[tuple[str, str]]: ...
+def words_of_user(message: Mapping[str, Any]) -> str: ...
+def clean_text(text: str, max_chars: int) -> str: ...
+
+# The entries in lines of an agent's, and those of them whose calls and results are both there.
+def said_entries(
+    lines: Iterable[Mapping[str, Any]], agent: str, ancestor: Callable[[str], str]
+) -> list[dict[str, Any]]: ...
+def paired_entries(entries: Sequence[dict[str, Any]], agent: str) -> list[dict[str, Any]]: ...
+
+# An agent's settings as a text with groups of hooks, each as JSON with an indent of two, and without
+# them, by event and number; what is empty then goes too, but for what is kept: events, "" the hooks.
+def settings_with_hooks(text: str, groups: Sequence[tuple[str, str]]) -> str: ...
+def settings_without_hooks(
+    text: str, gone: Mapping[str, Sequence[int]], kept: Sequence[str]
+) -> str: ...
 
 # The indices of a transcript's lines that the conversation went on from, in its order; None where
 # no line names another.

@@ -12,7 +12,8 @@
 //! store          memories in one SQLite file           selection     scores, packing and repair together
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
 //! context_store  what a thread must not lose: a log of operations, and what it adds up to
-//! batches        many texts counted or embedded
+//! batches        many texts counted or embedded        sessions      coding agents' sessions as texts to be found
+//! hook_settings  hooks in an agent's settings
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
@@ -32,6 +33,7 @@ pub mod embed;
 pub mod engine;
 pub mod error;
 pub mod excerpts;
+pub mod hook_settings;
 pub mod index;
 pub mod interrupt;
 pub mod json_stream;
@@ -42,6 +44,7 @@ pub mod redact;
 pub mod rules;
 pub mod scoring;
 pub mod selection;
+pub mod sessions;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod thread_log;

@@ -13,6 +13,7 @@ mod home;
 mod interned;
 mod item_index;
 mod json_stream;
+mod langgraph;
 mod layout;
 mod notes;
 mod onnx;
@@ -24,6 +25,7 @@ mod prompt_cache;
 mod questions;
 mod reading;
 mod redact;
+mod sessions;
 mod store;
 mod thread_log;
 mod times;
@@ -61,6 +63,8 @@ mod _native {
     #[pymodule_export]
     use super::json_stream::JsonStream;
     #[pymodule_export]
+    use super::langgraph::{meets_filter, namespace_fits, value_text};
+    #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
     use super::notes::{chunks, is_refusal};
@@ -81,14 +85,19 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        broken_rules, capped_results, codex_kept, codex_line, codex_lines, codex_turns_taken_back, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_telling, format_of, has_claudes_thinking,
-        input_texts, is_langchain_message, line_content, line_is_seen, line_is_users, long_results, marks_in,
-        merged_lines, notice, other_format, read_entries, read_places, readable_texts, repeated, replace_texts,
-        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
+        broken_rules, capped_results, entries_of, entries_without_thinking, entry_inputs, entry_is_signed,
+        first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message, line_content, line_is_seen,
+        line_is_users, long_results, marks_in, merged_lines, notice, other_format, read_entries, read_places,
+        readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch,
+        unit_memory, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
+    #[pymodule_export]
+    use super::sessions::{
+        SessionPart, TranscriptReader, clean_text, paired_entries, said_entries, said_in, settings_with_hooks,
+        settings_without_hooks, words_of_user,
+    };
     #[pymodule_export]
     use super::store::LocalStore;
     #[pymodule_export]

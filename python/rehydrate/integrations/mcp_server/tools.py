@@ -12,8 +12,7 @@ from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownH
 from rehydrate.fences import NOT_INSTRUCTIONS, tags
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.mcp_server.jobs import Answer, Arguments, Job
-from rehydrate.integrations.mcp_server.session_lines import AGENTS
-from rehydrate.integrations.mcp_server.session_outline import outline_lines, outline_of
+from rehydrate.integrations.mcp_server.session_files import AGENTS, outline_lines, outline_of
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.items import TIERS, Tier
 from rehydrate.memory.tools import (
