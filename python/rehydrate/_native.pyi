@@ -1112,8 +1112,8 @@ def meets_filter(value: Mapping[str, Any], conditions: Mapping[str, Any] | None)
 def value_text(value: Any) -> str: ...
 def namespace_fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool: ...
 
-# Reads the objects of a transcript from an offset on; with `skips` that is in the middle of a line to
-# pass over. `broken` lines are no JSON objects, or too long. Raises OSError.
+# Reads the objects of a transcript from an offset on; with `skips` that is in the middle of a line,
+# which is passed over. `broken` lines hold no JSON object, or are too long. Raises OSError.
 @final
 class TranscriptReader:
     MAX_LINE_BYTES: int
@@ -1167,8 +1167,8 @@ def said_entries(
 ) -> list[dict[str, Any]]: ...
 def paired_entries(entries: Sequence[dict[str, Any]], agent: str) -> list[dict[str, Any]]: ...
 
-# An agent's settings as a text with groups of hooks, each as JSON with an indent of two, and without
-# them, by event and number; what is empty then goes too, but for what is kept: events, "" the hooks.
+# An agent's settings as a text with groups of hooks, each as JSON with an indent of two, or without
+# them, by event and number; what is empty then goes too, but not what is kept: events, "" all hooks.
 def settings_with_hooks(text: str, groups: Sequence[tuple[str, str]]) -> str: ...
 def settings_without_hooks(
     text: str, gone: Mapping[str, Sequence[int]], kept: Sequence[str]

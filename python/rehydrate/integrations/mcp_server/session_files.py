@@ -1,4 +1,4 @@
-"""The sessions on this machine: the transcripts of Claude Code and Codex, and the outline of one."""
+"""The sessions on this machine: transcripts of Claude Code and Codex, and the outline of one."""
 
 from __future__ import annotations
 
