@@ -135,7 +135,7 @@ impl Speaker {
     }
 }
 
-/// What was said in a session, a few exchanges each, without secrets.
+/// Collects the texts of a session into chunks of a few exchanges each, without secrets.
 #[derive(Default)]
 pub struct Chunks {
     ended: Vec<Chunk>,

@@ -1,4 +1,4 @@
-//! What LangGraph's store asks of values and namespaces: filters, texts to search, conditions.
+//! Values and namespaces of LangGraph's store: filters, texts to search, conditions.
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
@@ -36,7 +36,7 @@ pub fn meets_filter<'py>(value: &Value<'py>, conditions: Option<&Value<'py>>) ->
     Ok(true)
 }
 
-/// What a value has under a name, or under a way of names with dots between them.
+/// The value under a name, or under a way of names with dots between them.
 fn found_in<'py>(value: &Value<'py>, name: &str) -> PyResult<Option<Value<'py>>> {
     let (mut value, mut name) = (value.clone(), name);
     loop {
@@ -50,7 +50,7 @@ fn found_in<'py>(value: &Value<'py>, name: &str) -> PyResult<Option<Value<'py>>>
     }
 }
 
-/// What is under a key, null too.
+/// The value under a key, null too.
 fn under<'py>(fields: Fields<'_, 'py>, key: &str) -> PyResult<Option<Value<'py>>> {
     let key = PyString::new(fields.as_any().py(), key);
     if fields.has(&key)? { fields.as_any().get_item(key).map(Some) } else { Ok(None) }

@@ -34,7 +34,7 @@ fn utf8(text: &Bound<'_, PyString>) -> PyResult<String> {
     }
 }
 
-/// What a mapping has under these keys, null too.
+/// A copy of a mapping with these keys alone, null too.
 fn copied<'py>(from: Fields<'_, 'py>, keys: &'static [Interned]) -> PyResult<Bound<'py, PyDict>> {
     let py = from.as_any().py();
     let made = PyDict::new(py);

@@ -34,7 +34,7 @@ MAX_NAME_CHARS = 1_000
 TRUST = 0.5
 """Of what a model adds: a tool's result may have asked for it."""
 TIERS_TO_ADD: tuple[Tier, ...] = ("warm", "cold")
-"""What is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
+"""An item that is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
 _MISTAKES = (InvalidArgumentError, InvalidMessageError, UnknownHandleError)
 """Errors whose message says what to send instead."""
 

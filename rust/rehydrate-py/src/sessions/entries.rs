@@ -43,7 +43,7 @@ const HARNESS: &[&str] = &["<task-notification>", "[Request interrupted", "Cavea
 const MAX_STEPS: usize = 10_000;
 
 type Entry<'py> = Bound<'py, PyAny>;
-/// What lines hang on, by their ids; None for an entry, at which a way ends.
+/// The parents of lines, by the lines' ids; None for an entry, at which a way ends.
 type Here<'py> = FxHashMap<String, Option<Option<Entry<'py>>>>;
 
 /// The entries in these lines, in the format of the agent's, without what the user took back as far as the lines tell it.
@@ -172,7 +172,7 @@ pub fn paired_entries<'py>(entries: Vec<Entry<'py>>, agent: &str) -> PyResult<Ve
     Ok(kept)
 }
 
-/// What counts of a line of Claude Code's, which keeps a whole result a second time next to it.
+/// The entry in a line of Claude Code's, which keeps a whole result a second time next to it.
 fn claude_entry<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
     let py = line.as_any().py();
     if !line_is_seen(line.as_any())? {

@@ -40,7 +40,7 @@ const TITLE_CHARS: usize = 120;
 const PROJECT_CHARS: usize = 300;
 const MAX_TIPS: usize = 16;
 
-/// What lines of a transcript say: what of it is to be found, and what they tell of the session as a whole.
+/// Lines of a transcript: chunks of them to be found, and notes on the session as a whole.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct SessionPart {
     /// Whether a line goes on from another one than the last that was known, or takes turns back.

@@ -1,4 +1,4 @@
-//! What was said in a line of either agent: the user's own words, the assistant's, and what tools were called with.
+//! The texts in a line of either agent: the user's own words, the assistant's, and the values that tools were called with.
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use rehydrate_core::sessions::{Speaker, one_line, own_words, stripped};
@@ -12,7 +12,7 @@ const CODEX_ITEMS: &[&str] = &["message", "function_call", "custom_tool_call", "
 /// Values of tools are read to this depth.
 const MAX_DEPTH: usize = 500;
 
-/// What was said in a line: the speaker ("user", "assistant", or "call" of a tool) and the text.
+/// The texts of a line, each after its speaker: "user", "assistant", or "call" of a tool.
 #[pyfunction]
 pub fn said_in(line: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, String)>> {
     let said = said_by(Fields::needed(line, 0, String::new)?)?;
@@ -43,7 +43,7 @@ pub fn said_by(line: Fields<'_, '_>) -> PyResult<Vec<(Speaker, String)>> {
     Ok(said)
 }
 
-/// What the user said in a message or a line: nothing that either agent adds to it.
+/// The user's own words in a message or a line, without those that either agent adds.
 #[pyfunction]
 pub fn words_of_user(message: &Bound<'_, PyAny>) -> PyResult<String> {
     let message = Fields::needed(message, 0, String::new)?;
@@ -109,7 +109,7 @@ impl<'py> Body<'py> {
         self.role.as_ref().is_some_and(|own| text_of(own) == role)
     }
 
-    /// What the user said in the message around it.
+    /// The user's own words, in the message around it.
     fn words_of_user(&self, message: Fields<'_, '_>) -> PyResult<String> {
         if !self.is_by("user") || !line_is_users(message.as_any())? {
             return Ok(String::new());
