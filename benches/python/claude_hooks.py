@@ -77,7 +77,7 @@ class Machine:
         given = json.dumps({"cwd": PROJECT, **fields}).encode()
         started = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "rehydrate.integrations.claude_code", event],
+            [sys.executable, "-P", "-m", "rehydrate.integrations.claude_code.hook", event],
             input=given,
             capture_output=True,
             check=True,
