@@ -46,7 +46,7 @@ def read_settings(text: str, name: str) -> dict[str, Any]:
 Way = Literal["plugin", "settings", "codex"]
 WAYS: tuple[Way, ...] = ("plugin", "settings", "codex")
 MODULE = "rehydrate.integrations.claude_code.hook"
-"""It is run as a module, not as a file: where the package is gone, Python exits with 1, which an agent
+"""Run as a module, not as a file: where the package is gone, Python exits with 1, which an agent
 passes over. For a file that is gone it exits with 2, which would block the user's prompt."""
 PLUGIN = Path(__file__).with_name("plugin")
 """The plugin's files; also for `claude --plugin-dir`, with rehydrate on the path."""
