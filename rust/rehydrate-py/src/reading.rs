@@ -53,7 +53,7 @@ pub use blocks::input_text;
 use blocks::{At, Body};
 pub use call_inputs::{entry_inputs, entry_is_signed};
 pub use chat::function_id;
-pub use codex::{codex_items, codex_kept, codex_line, codex_lines, codex_turns_taken_back};
+pub use codex::{codex_items, codex_kept, codex_line, codex_turns_taken_back};
 pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;
 pub use detect::{format_of, other_format};
