@@ -86,7 +86,7 @@ class _Messages(Codec[ModelMessage]):
     def pieces(self, part: Any, message: ModelMessage) -> list[dict[str, Any]]:
         del message
         if isinstance(part, ToolCallPart):
-            return [call_of(part.tool_call_id, part.tool_name, part.args_as_json_str())]
+            return [call_of(part.tool_call_id, part.tool_name, part.args or {})]
         if isinstance(part, ThinkingPart):
             return [thinking_block(part.content, part.signature or "")]
         return _reply_parts(part)
@@ -177,7 +177,7 @@ def _request_part(part: Any) -> dict[str, Any]:
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
     if isinstance(part, ToolReturnPart):
-        text = part.model_response_str()
+        text = _returned(part)
         content: Any = [text_part(text), *map(_media, part.files)] if part.files else text
         return result_of(part.tool_call_id, content)
     kind = part.part_kind
@@ -186,6 +186,13 @@ def _request_part(part: Any) -> dict[str, Any]:
     # What the framework notes of instructions, tools and settings is kept as system text is.
     role = "user" if kind in _SAID_BY_USER else "system"
     return {"role": role, "content": _text_of(part)}
+
+
+def _returned(part: ToolReturnPart) -> str:
+    try:
+        return part.model_response_str()
+    except ValueError:  # half a surrogate pair, which its JSON cannot hold
+        return compact_json(part.content)
 
 
 _SAID_BY_USER = frozenset({"retry-prompt", "retry-feedback", "speech"})

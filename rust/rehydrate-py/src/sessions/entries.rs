@@ -10,7 +10,7 @@ use super::said::{message_of, words_of_user};
 use crate::convert::{bytes_of, string_of};
 use crate::interned::{Interned, interned};
 use crate::reading::{
-    Fields, codex_turns_taken_back, line_content, line_is_seen, line_is_users, text_of, transcript_branch,
+    Fields, codex_turns_taken_back, is_list, line_content, line_is_seen, line_is_users, text_of, transcript_branch,
 };
 
 static LINK_KEYS: [Interned; 6] = [
@@ -342,9 +342,13 @@ fn with_blocks<'py>(
     fields.with(around, Fields::needed(&inner, 0, String::new)?.with(key, kept)?).map(Some)
 }
 
-/// A block with a word in the place of binary data.
+/// A block with a word in the place of binary data. Raises TypeError for one whose type is an object or a list.
 fn light<'py>(block: Fields<'_, 'py>) -> PyResult<Entry<'py>> {
     let (py, kind) = (block.as_any().py(), block.kind()?);
+    let of = block.get(interned!(py, "type"))?;
+    if of.is_some_and(|of| Fields::of(&of).is_some() || is_list(&of)) {
+        return Err(PyTypeError::new_err("a block's type is no text"));
+    }
     if matches!(kind.name().as_ref(), "image" | "document") {
         let made = PyDict::new(py);
         made.set_item(interned!(py, "type"), interned!(py, "text"))?;
