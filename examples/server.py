@@ -53,7 +53,7 @@ def free_berths(draught: float) -> list[int]:
 
 
 def scripted() -> ScriptedModel:
-    """Stands for a real model: it calls a tool, reads its result, and remembers what is told."""
+    """In place of a real model: it calls a tool, reads its result, and remembers what is told."""
 
     def reply(prompt: CompiledPrompt) -> Any:
         last = prompt.messages[-1]["content"]
@@ -69,18 +69,11 @@ def scripted() -> ScriptedModel:
 
 
 class Conversation:
-    """One conversation: its context, and who may speak in it now."""
+    """One conversation: its context once a turn has opened it, and who has the turn now."""
 
-    def __init__(self, id_: str, memory: Memory, threads: Threads) -> None:
-        """It goes on where it was left, perhaps by another process; else it begins."""
-        self.context = Context(
-            memory.within(id_),
-            provider="anthropic",
-            system=SYSTEM,
-            threads=threads,
-            thread=id_,
-            budget=Budget(soft_tokens=30_000),
-        )
+    def __init__(self) -> None:
+        """Nothing is read yet."""
+        self.context: Context | None = None
         self.turn = anyio.Lock()  # an Interpreter refuses a second turn; here it waits
         self.used = time.monotonic()
 
@@ -97,26 +90,49 @@ class Conversations:
         """How many are open."""
         return len(self._kept)
 
-    def get(self, id_: str) -> Conversation | None:
-        """The conversation, if it is open."""
-        return self._kept.get(id_)
+    def get(self, id_: str) -> Context | None:
+        """The context of the conversation, if it is open."""
+        kept = self._kept.get(id_)
+        return kept.context if kept else None
 
-    async def open(self, id_: str) -> Conversation:
-        """The conversation, from disk or a new one where it is not open yet."""
-        if id_ not in self._kept:  # a thread reads the file; another request may be faster
-            read = await anyio.to_thread.run_sync(Conversation, id_, self._memory, self._threads)
-            self._kept.setdefault(id_, read)
-        found = self._kept[id_]
-        found.used = time.monotonic()
-        self._kept.move_to_end(id_)
-        self._give_up()
-        return found
+    @asynccontextmanager
+    async def turn(self, id_: str) -> AsyncIterator[Context]:
+        """The context of the conversation, for one turn: from disk or new if it is not open yet."""
+        async with self._alone(id_) as kept:
+            if kept.context is None:  # a thread reads the file
+                kept.context = await anyio.to_thread.run_sync(self._read, id_)
+            yield kept.context
 
     async def delete(self, id_: str) -> bool:
         """Whether there was one; after a turn that runs, no byte of it is left on disk."""
-        kept = self._kept.pop(id_, None)
-        async with kept.turn if kept else anyio.Lock():
-            return await self._threads.apurge(id_) > 0
+        async with self._alone(id_):
+            purged = await self._threads.apurge(id_)
+            del self._kept[id_]  # who waits for this turn begins a new conversation
+            return purged > 0
+
+    @asynccontextmanager
+    async def _alone(self, id_: str) -> AsyncIterator[Conversation]:
+        while True:
+            kept = self._kept.setdefault(id_, Conversation())
+            async with kept.turn:
+                if self._kept.get(id_) is not kept:  # deleted or given up meanwhile
+                    continue
+                kept.used = time.monotonic()
+                self._kept.move_to_end(id_)
+                self._give_up()
+                yield kept
+                return
+
+    def _read(self, id_: str) -> Context:
+        """It goes on where it was left, perhaps by another process; else it begins."""
+        return Context(
+            self._memory.within(id_),
+            provider="anthropic",
+            system=SYSTEM,
+            threads=self._threads,
+            thread=id_,
+            budget=Budget(soft_tokens=30_000),
+        )
 
     def _give_up(self) -> None:
         for id_, kept in list(self._kept.items()):
@@ -165,22 +181,21 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
 
     @app.post("/conversations/{id_}/messages")
     async def say(id_: str, said: Said) -> Any:
-        conversation = await app.state.conversations.open(id_)
         if said.remember:
             await app.state.memory.within(id_).aadd([said.text], source="user")
         if said.stream:
-            return StreamingResponse(streamed(conversation, said), media_type="text/event-stream")
-        async with conversation.turn:
-            turn = await app.state.agent.arun(conversation.context, said.text)
+            return StreamingResponse(streamed(id_, said), media_type="text/event-stream")
+        async with app.state.conversations.turn(id_) as context:
+            turn = await app.state.agent.arun(context, said.text)
         if not turn.is_answered:
             raise HTTPException(502, {"stopped": turn.stopped})
         return {"answer": turn.answer, "steps": turn.steps, "stopped": turn.stopped}
 
-    async def streamed(conversation: Conversation, said: Said) -> AsyncIterator[str]:
+    async def streamed(id_: str, said: Said) -> AsyncIterator[str]:
         """The turn's events, as server-sent ones; a client that goes away cancels the turn."""
         async with (
-            conversation.turn,
-            aclosing(app.state.agent.astream(conversation.context, said.text)) as events,
+            app.state.conversations.turn(id_) as context,
+            aclosing(app.state.agent.astream(context, said.text)) as events,
         ):
             async for event in events:
                 told = event.to_dict()
@@ -191,10 +206,9 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
 
     @app.get("/conversations/{id_}")
     async def about(id_: str) -> dict[str, Any]:
-        conversation = app.state.conversations.get(id_)
-        if conversation is not None:  # both are there at once, also while a turn of it runs
-            usage = conversation.context.usage._asdict()
-            return {"history": conversation.context.history, "usage": usage}
+        context = app.state.conversations.get(id_)
+        if context is not None:  # both are there at once, also while a turn of it runs
+            return {"history": context.history, "usage": context.usage._asdict()}
         try:
             stored = await app.state.threads.ahistory(id_)
         except UnknownThreadError as error:

@@ -691,7 +691,8 @@ def _ai_sdk(draw: Draw, max_turns: int) -> list[Entry]:
         elif kind == "server":
             call = draw(_ai_sdk_calls(next(ids)))
             result = draw(_ai_sdk_results(call))
-            content = [{**call, "providerExecuted": True}, result, _text(draw(texts))]
+            results = [result] if draw(st.booleans()) else []  # some providers keep theirs
+            content = [{**call, "providerExecuted": True}, *results, _text(draw(texts))]
             entries.append({"role": "assistant", "content": content})
         elif kind == "asked":
             call, approval = draw(_ai_sdk_calls(next(ids))), {"approvalId": f"ask_{next(ids)}"}
@@ -704,7 +705,8 @@ def _ai_sdk(draw: Draw, max_turns: int) -> list[Entry]:
             }
             entries.append({"role": "assistant", "content": [call, request]})
             entries.append({"role": "tool", "content": [response]})
-            entries.append({"role": "tool", "content": [draw(_ai_sdk_results(call))]})
+            if draw(st.booleans()):  # else the user went on first
+                entries.append({"role": "tool", "content": [draw(_ai_sdk_results(call))]})
         else:
             calls = [draw(_ai_sdk_calls(next(ids))) for _ in range(draw(st.integers(1, 3)))]
             said = [_text(draw(texts))] if draw(st.booleans()) else []

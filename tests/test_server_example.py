@@ -223,12 +223,50 @@ def test_only_so_many_conversations_are_kept_and_none_that_speaks_is_given_up(
             example.Threads.open(tmp_path / "threads.db", namespace="server") as threads,
         ):
             kept = example.Conversations(memory, threads, most=3)
-            async with (await kept.open("speaks")).turn:
+            async with kept.turn("speaks"):
                 for number in range(10):
-                    await kept.open(str(number))
+                    async with kept.turn(str(number)):
+                        pass
                 assert kept.get("speaks") is not None
                 assert len(kept) == 3
-            await kept.open("last")
+            async with kept.turn("last"):
+                pass
             assert kept.get("speaks") is None
+
+    anyio.run(main)
+
+
+def test_a_conversation_that_is_deleted_in_the_middle_of_a_turn_begins_anew(
+    example: ModuleType, tmp_path: Path
+):
+    """Turns that wait, and those that come later, find a context that is stored."""
+
+    async def main() -> None:
+        with (
+            example.Memory.open(tmp_path / "memory.db") as memory,
+            example.Threads.open(tmp_path / "threads.db", namespace="server") as threads,
+        ):
+            kept = example.Conversations(memory, threads)
+            deleted: list[bool] = []
+
+            async def say(text: str) -> None:
+                async with kept.turn("a") as context:
+                    await context.aadd({"role": "user", "content": text})
+
+            async def delete() -> None:
+                deleted.append(await kept.delete("a"))
+
+            async with anyio.create_task_group() as group, kept.turn("a") as context:
+                await context.aadd({"role": "user", "content": "before"})
+                group.start_soon(say, "waits")
+                group.start_soon(delete)
+                await anyio.wait_all_tasks_blocked()
+                group.start_soon(say, "later")
+                await anyio.wait_all_tasks_blocked()
+            assert deleted == [True]
+            await say("after")
+            stored = [entry["content"] for _, entry in await threads.ahistory("a")]
+            assert stored[-1] == "after"
+            assert "before" not in stored
 
     anyio.run(main)

@@ -266,7 +266,7 @@ def rows(found: Figures, requests: int, memory: int) -> Iterator[Row]:
             "MB",
             5,
             beside=", ".join(f"{each:.0f}" for each in found.resident) + " MB",
-            limit="Its tables are full before; a compaction is kept for its conversation, 20 kB",
+            limit="Its tables are full before; a compaction is kept for its conversation, 6 kB",
         )
 
 

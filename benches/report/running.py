@@ -145,6 +145,7 @@ def _run(chosen: Sequence[Step], data: Path | None, size: Size) -> Ran:
         shutil.rmtree(CRITERION, ignore_errors=True)  # benches of other names stay there for ever
     if data is not None:
         os.environ["REHYDRATE_DATA"] = str(data)
+    load.adopt()
     ran, patience = Ran(), float(size.patience_seconds)
     for step in chosen:
         patience -= load.wait_until_quiet(patience)

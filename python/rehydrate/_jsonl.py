@@ -18,8 +18,12 @@ from rehydrate.errors import InvalidArgumentError
 def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
     """Give a draft to write, which takes the place of `path` when it is whole and on the disk.
 
-    It is for its owner only; with `keeps_mode` it gets the mode of the file that was there.
+    It is for its owner only; with `keeps_mode` it gets the mode of the file that was there. A
+    device or a pipe is written itself.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     # Nobody can have put a link under this name, which writing would follow.
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -38,6 +38,8 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import Message, Unit
+from rehydrate.prompt.ir import Segment
+from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "as_dicts",
     "before_exit",
     "before_fork",
+    "billed_usage",
     "broken_rules",
     "cache_vectors",
     "cached_bytes",
@@ -107,6 +110,7 @@ __all__ = [
     "format_of",
     "handles",
     "has_claudes_thinking",
+    "hit_lines",
     "input_texts",
     "invented",
     "is_langchain_message",
@@ -121,6 +125,7 @@ __all__ = [
     "line_is_users",
     "line_numbers",
     "line_span",
+    "lint",
     "long_results",
     "mark",
     "marked",
@@ -136,6 +141,7 @@ __all__ = [
     "own_entry",
     "page_end",
     "paired_entries",
+    "paragraphs",
     "passage_excerpt",
     "question_share",
     "read_call",
@@ -153,6 +159,7 @@ __all__ = [
     "repeated",
     "replace_texts",
     "result_texts",
+    "safe_line",
     "said_entries",
     "said_in",
     "secret_kinds",
@@ -161,6 +168,7 @@ __all__ = [
     "set_cache_limit",
     "settings_with_hooks",
     "settings_without_hooks",
+    "short_reason",
     "snippets",
     "stale_thinking",
     "taken_back",
@@ -724,8 +732,15 @@ class JsonStream:
     def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
     def skip_line(self) -> None: ...
 
-# What of each prompt a provider's cache reads and writes: segments are (digest, tokens, blocks,
-# whether a mark is at the end).
+# What the rules of these names find in a `linting.Subject`: the fields of each `Finding`, the
+# gravest first. `definitions` are those of its tools, as compact JSON.
+def lint(
+    subject: Any, definitions: Sequence[str], min_prefix: int, counter: str, rules: Sequence[str]
+) -> list[tuple[Any, ...]]: ...
+
+# What of each prompt a provider's cache reads and writes, after the provider shortened it by its
+# policy: (read, written, all tokens) of what a summary is written from, None without one, and of
+# what is answered. `results` are the segments with results of tool calls.
 @final
 class PromptCache:
     def __new__(
@@ -736,13 +751,34 @@ class PromptCache:
         minimum: int,
         step: int,
         has_fee: bool,
+        policy: ProviderPolicy,
     ) -> PromptCache: ...
     def send(
-        self, segments: Sequence[tuple[str, int, int, bool]], after: float
-    ) -> tuple[int, int]: ...
+        self, segments: Sequence[Segment], after: float, results: Sequence[int]
+    ) -> tuple[tuple[int, int, int] | None, tuple[int, int, int]]: ...
 
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
+
+# What is billed by the usage of a provider's response: the fields of a `cost.Usage`.
+def billed_usage(usage: Mapping[str, Any]) -> tuple[int, int, int, int, int]: ...
+
+# A text without anything that moves the cursor, changes colours or reorders, on one line.
+def safe_line(text: str) -> str: ...
+
+# The lines of a text; if some of a paragraph are longer than `width`, all of the paragraph as one.
+def paragraphs(text: str, width: int) -> list[str]: ...
+
+# The lines of a hit's paragraphs, each in parts of which every second is a word of the query, and
+# whether some are left out before them and after them: of more than `most`, those that have most of
+# the query.
+def hit_lines(
+    paragraphs: Sequence[str], query: str, width: int, most: int
+) -> tuple[list[list[str]], bool, bool]: ...
+
+# A unit's reason in a few words, in a sentence without figures, and whether it is of what is always
+# kept.
+def short_reason(reason: str) -> tuple[str, str, bool]: ...
 
 # Where the part of each text that a query is about begins and ends, in characters.
 def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]: ...

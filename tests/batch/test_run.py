@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -134,6 +135,23 @@ def test_a_row_that_ends_its_worker_has_an_error_and_costs_no_other(tmp_path: Pa
     assert ended["error"].startswith("WorkerEnded: its worker process ended, 2 times (")
     assert (report.errors, report.rows) == (1, 24)
     assert report.use.ended >= 3
+
+
+@pytest.mark.parametrize("place", ["run.joined", "workers.write_part", "parts.whole_file"])
+def test_a_full_disk_is_a_typed_error_and_the_same_call_goes_on(
+    tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "out.parquet")
+
+    texts = [chat(1), [{"role": "user", "content": fatal.MARK}]]
+    pq.write_table(table(texts), tmp_path / "t.parquet")
+    with monkeypatch.context() as disk:
+        disk.setattr(f"rehydrate.batch.{place}", full)
+        with pytest.raises(FileError, match=r"out.parquet: cannot be written: No space left"):
+            run_batch(tmp_path / "t.parquet", out, fatal.JOB, {"target_ratio": 0.5}, workers=1)
+    report = run_batch(tmp_path / "t.parquet", out, fatal.JOB, {"target_ratio": 0.5}, workers=1)
+    assert (report.rows, report.errors) == (2, 1)
 
 
 def test_finished_parts_are_taken_and_those_of_changed_files_are_not(tmp_path: Path, out: Path):

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate import Embedder, Memory
-from rehydrate.cli import memory_search
+from rehydrate import Embedder, Memory, _native
 from rehydrate.cli.memory_store import default_store
 from tests.sizes import PATIENCE_SECONDS
 
@@ -443,7 +442,8 @@ def test_matches_are_marked_where_there_is_colour(memory):
     ],
 )
 def test_what_is_marked_is_what_was_asked_for(query, text, marked):
-    assert memory_search._pattern(query).findall(text) == marked
+    lines, *_ = _native.hit_lines([text], query, 80, 6)
+    assert [parts[1::2] for parts in lines] == [marked]
 
 
 def test_a_text_cannot_command_the_terminal(memory, store):

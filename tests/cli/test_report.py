@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 import rehydrate
+from rehydrate import _native
 from rehydrate.cli import compact_report as report_module
 from rehydrate.cli.compact_report import Report
 from rehydrate.cli.terminal import Column, Terminal, display_width, table
@@ -202,28 +202,16 @@ def test_an_empty_conversation_has_a_report_too():
     assert "nothing to compact" in lines[-1]
 
 
-def test_every_reason_that_compaction_gives_has_a_short_form():
-    root = Path(__file__).parents[2]
-    source = (root / "rust/rehydrate-py/src/decision/reasons.rs").read_text(encoding="utf-8")
-    for beginning, short, _ in report_module._REASONS:
-        assert len(short) <= 14
-        known = beginning.strip() in source or beginning in (
-            *("last user turn", "open tool loop", "pinned by the caller", "system"),
-            "reply that the user",
-        )
-        assert known, beginning
-
-
 @pytest.mark.parametrize("ratio", [0.05, 0.3, 0.8])
 @pytest.mark.parametrize("scoring", ["balanced", "chitta"])
-def test_no_reason_is_without_a_short_form(chat, transcript, ratio, scoring):
-    import json
-
+def test_every_reason_has_a_short_form(chat, transcript, ratio, scoring):
     for messages in (chat, [json.loads(line) for line in transcript]):
         for unit in rehydrate.compact_context(messages, None, ratio, scoring=scoring).explain():
-            assert report_module._short(unit.reason)[0] != "" and any(
-                unit.reason.startswith(beginning) for beginning, _, _ in report_module._REASONS
-            )
+            short, sentence, is_pin = _native.short_reason(unit.reason)
+            assert 0 < len(short) <= 14
+            assert not any(character.isdigit() for character in sentence)
+            assert is_pin <= unit.kept
+    assert _native.short_reason("pinned by the caller") == ("pinned", "pinned with --pin", True)
 
 
 def test_in_a_pipe_the_report_is_plain(run, chat, write):

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate._jsonl import whole_file
-from rehydrate.cli import terminal as writing
-from rehydrate.cli.terminal import PIPE_WIDTH, Progress, Terminal, display_width, pad
+from rehydrate.cli.terminal import PIPE_WIDTH, Progress, Terminal, display_width, pad, write
 from rehydrate.context import Context, Threads
 from tests.page.reading import Page
 
@@ -252,7 +251,7 @@ def test_a_file_is_written_through_no_link_and_for_its_owner_alone(tmp_path: Pat
     target = tmp_path / "out.html"
     for name in (f".rehydrate-{os.getpid()}.tmp", f".{target.name}-{os.getpid()}.tmp"):
         (tmp_path / name).symlink_to(victim)
-    writing._write_file(target, b"<p>")
+    write("<p>", target)
     with whole_file(tmp_path / "part") as draft:
         assert draft.stat().st_mode & 0o777 == 0o600
         draft.write_bytes(b"x")

@@ -143,3 +143,13 @@ def test_what_is_on_disk_is_not_read_as_another_format(tmp_path):
         context.add(USER)
         with pytest.raises(InvalidMessageError, match="one of openai_chat"):
             context.add(CHAT)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock", "gemini", "openai_chat", "ai_sdk"])
+def test_no_blank_text_is_sent(provider):
+    context = Context(provider=provider, system=["", " \n"])
+    with pytest.raises(InvalidArgumentError, match="nothing to answer"):
+        context.prompt(" ")
+    first = context.prompt("Which berth is free?").request
+    assert not {"system", "systemInstruction"} & set(first)
+    assert context.prompt(" \n").request == first

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
+from rehydrate._native import entry_inputs
 from rehydrate.context import Context
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats._reading import user_message
@@ -570,3 +571,112 @@ def test_a_call_that_the_user_has_just_denied_gets_the_sdks_result() -> None:
     compiled = anthropics(SPOKEN, shown(denied), SPOKEN, format="ai_sdk_ui")
     assert validate(compiled.messages, "anthropic") == []
     assert "Tool execution denied." in str(compiled.messages)
+
+
+# What has no result
+
+
+PROVIDERS_BEHIND: tuple[Any, ...] = (
+    *("anthropic", "bedrock", "gemini", "openai_chat", "openai_responses"),
+)
+NO_RESULT = "(Its result is not in these messages.)"
+RAN = call(providerExecuted=True)
+SO: dict[str, Any] = {"type": "text", "text": "So."}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS_BEHIND)
+@pytest.mark.parametrize(
+    ("format", "entries"),
+    [
+        ("ai_sdk", [USER, assistant(RAN, SO), USER, SAID, USER]),
+        ("ai_sdk", [USER, assistant(RAN, SO)]),
+        ("ai_sdk", [USER, assistant(RAN, call("b")), tools(answer("b")), USER]),
+        ("ai_sdk", [USER, assistant(call(), ASKED), tools(decided(approved=True)), USER]),
+        ("ai_sdk", [USER, assistant(RAN, ASKED), tools(decided(approved=False)), USER]),
+        ("ai_sdk", [USER, assistant(call(), ASKED), tools(decided(approved=True)), SAID]),
+        ("ai_sdk_ui", [SPOKEN, shown(tool(state="input-available", providerExecuted=True), SO)]),
+        ("ai_sdk_ui", [SPOKEN, shown(tool(state="approval-responded")), SPOKEN]),
+    ],
+)
+def test_a_call_that_needs_no_result_gets_one_for_other_providers(
+    format: str, entries: list[Any], provider: Any
+) -> None:
+    assert validate(entries, format) == []
+    compiled = compile(PromptIR(history=History(tuple(entries), format)), provider)
+    sent = str(compiled.messages)
+    # One more message shows calls that are open at the end.
+    closed = History((*entries, SPOKEN if format == "ai_sdk_ui" else USER), format)
+    assert validate(compile(PromptIR(history=closed), provider).messages, provider) == []
+    assert sent.count(NO_RESULT) == 1
+
+
+def test_a_call_that_the_user_has_just_allowed_waits_for_its_result() -> None:
+    allowed = (USER, assistant(call(), ASKED), tools(decided(approved=True)))
+    assert NO_RESULT not in str(anthropics(*allowed).messages)
+    ran = anthropics(*allowed, tools(answer()), USER).messages
+    assert [each["role"] for each in ran] == ["user", "assistant", "user", "user"]
+    assert NO_RESULT not in str(ran)
+
+
+def test_prompts_extend_one_another_around_calls_without_results() -> None:
+    context = Context(format="ai_sdk", provider="anthropic")
+    for entry in (USER, assistant(RAN, SO), USER, assistant(call(), ASKED)):
+        context.add(entry)
+        context.prompt()
+        assert context.prefix is None or context.prefix.extends
+    context.add(tools(decided(approved=True)))
+    context.prompt()
+    context.add(USER)
+    context.prompt()
+    assert context.prefix is not None and context.prefix.extends
+
+
+def test_what_the_model_says_after_its_providers_result_follows_it() -> None:
+    messages = anthropics(USER, assistant(RAN, answer(), SO), USER).messages
+    assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant", "user"]
+    own = anthropics(USER, assistant(call("b"), RAN, answer(), SO), tools(answer("b"))).messages
+    assert [each["role"] for each in own] == ["user", "assistant", "user"]
+
+
+def test_version_4_is_read_and_converted() -> None:
+    made = {"type": "tool-call", "toolCallId": "a", "toolName": "f", "args": {"berth": 4}}
+    result = {"type": "tool-result", "toolCallId": "a", "toolName": "f", "result": {"ok": False}}
+    entries = [USER, assistant(made), tools({**result, "isError": True}), USER]
+    called, read = parse(entries).messages[1:3]
+    assert [piece.text for piece in (*called.pieces, *read.pieces)] == [
+        'f {"berth":4}',
+        '{"ok":false}',
+    ]
+    _, said, results, *_ = anthropics(*entries).messages
+    assert said["content"][0]["input"] == {"berth": 4}
+    assert (results["content"][0]["content"], results["content"][0]["is_error"]) == (
+        '{"ok":false}',
+        True,
+    )
+    call_read = ToolCall.read(made)
+    assert call_read is not None and call_read.arguments() == {"berth": 4}
+    (inputs,) = entry_inputs("ai_sdk", assistant(made))
+    assert inputs is not None and inputs[3] == (("content", 0, "args"),)
+    both = assistant({**made, "input": {"berth": 7}})
+    assert parse([USER, both], "ai_sdk").messages[1].pieces[0].text == 'f {"berth":7}'
+
+
+@pytest.mark.parametrize("format", ["ai_sdk", "ai_sdk_ui"])
+def test_an_image_of_an_mcp_server_is_a_medium(format: str) -> None:
+    image = {"type": "image", "data": "iVBORw0KGgo=" * 500, "mimeType": "image/png"}
+    link = {"type": "resource_link", "uri": "berth://4"}
+    returned = {"content": [{"type": "text", "text": "See"}, image, link], "isError": False}
+    entries: list[Any] = [SPOKEN, shown(tool(output=returned)), SPOKEN]
+    if format == "ai_sdk":
+        output = {"type": "json", "value": returned}
+        entries = [USER, assistant(call()), tools(answer(output=output)), USER]
+    read = next(each for each in parse(entries, format).messages if each.answers)
+    assert read.images == 1
+    assert read.text.endswith('See\n{"type":"resource_link","uri":"berth://4"}')
+    result = anthropics(*entries, format=format).messages[2]["content"][0]
+    assert [block["type"] for block in result["content"]] == ["text", "image", "text"]
+    source = {"type": "base64", "media_type": "image/png", "data": image["data"]}
+    assert result["content"][1]["source"] == source
+    without = {"content": [{"type": "text", "text": "4"}]}
+    (_, plain, _) = parse([SPOKEN, shown(tool(output=without)), SPOKEN]).messages
+    assert plain.text.endswith('{"content":[{"type":"text","text":"4"}]}')

@@ -444,3 +444,20 @@ def test_a_blank_first_text_stays_where_all_else_begins_with_the_model(name, bla
     assert [each.rule for each in validate(kept, name)] == [
         each.rule for each in validate(entries, name)
     ]
+
+
+def test_a_user_who_said_nothing_still_comes_before_the_models_calls() -> None:
+    asked = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    context = Context(format="openai_chat", provider="gemini")
+    for entry in (
+        {"role": "user", "content": "Which berth?"},
+        {"role": "assistant", "content": "I look."},
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": None, "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "c", "content": ""},
+    ):
+        context.add(entry)
+        contents = context.prompt().messages
+        assert validate(contents, "gemini") == []
+        assert context.prefix is None or context.prefix.extends
+    assert contents[2] == {"role": "user", "parts": [{"text": "(empty)"}]}

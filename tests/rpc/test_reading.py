@@ -1,4 +1,4 @@
-"""The splitter returns the same values for any layout, any split of the bytes, and any rubbish."""
+"""The server reads the same values for any layout, any split of the bytes, and any rubbish."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
+from rehydrate import _native
 from rehydrate.compact.options import OPTIONS, CompactOptions
-from rehydrate.rpc.splitter import Malformed, Parsed, Splitter
+from rehydrate.rpc.server import MAX_VALUE_BYTES, Malformed, values as values_in
 from rehydrate.rpc.tool import call, describe
 from tests.compact.test_excerpt_inputs import session
 
@@ -33,32 +34,36 @@ rubbish = st.sampled_from(
 )
 
 
-def pieces(data: bytes, cuts: list[int] | None = None, **options: int) -> list[Parsed | Malformed]:
-    splitter = Splitter(**options)
+def fed(stream: _native.JsonStream, data: bytes) -> list[object]:
+    stream.feed(data)
+    return list(values_in(stream, ended=False))
+
+
+def pieces(
+    data: bytes, cuts: list[int] | None = None, max_bytes: int = MAX_VALUE_BYTES
+) -> list[object]:
+    stream = _native.JsonStream(max_bytes)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts or ())})
     found = []
     for start, end in pairwise(edges):
-        found += splitter.feed(data[start:end])
-    return found + splitter.close()
+        found += fed(stream, data[start:end])
+    return [*found, *values_in(stream, ended=True)]
 
 
 def values(data: bytes) -> list[object]:
-    return [
-        piece.value if isinstance(piece, Parsed) else type(piece).__name__ for piece in pieces(data)
-    ]
+    return ["Malformed" if isinstance(piece, Malformed) else piece for piece in pieces(data)]
 
 
 @given(st.lists(st.tuples(json_values, layouts, gaps), max_size=6), st.lists(st.integers(0)))
 def test_any_values_in_any_layout_come_out_as_they_went_in(told, cuts):
     data = "".join(json.dumps(value, **layout) + gap for value, layout, gap in told)
-    expected = [Parsed(value) for value, _, _ in told]
-    assert pieces(data.encode(), cuts) == expected
+    assert pieces(data.encode(), cuts) == [value for value, _, _ in told]
 
 
 @given(st.lists(st.lists(json_values, max_size=2), max_size=6), st.lists(st.integers(0)))
 def test_values_that_end_by_themselves_need_no_gap(told, cuts):
     data = "".join(json.dumps(value, ensure_ascii=False) for value in told)
-    assert pieces(data.encode(), cuts) == [Parsed(value) for value in told]
+    assert pieces(data.encode(), cuts) == told
 
 
 valid = json_values.map(lambda value: json.dumps(value).encode())
@@ -108,10 +113,9 @@ def test_what_follows_a_broken_line_is_read(broken, indent):
 
 @pytest.mark.parametrize("broken", [b'{"jsonrpc": "2.0", "id": 1', b'{"id": "pi', b"oops"])
 def test_the_request_after_a_broken_line_is_not_kept_waiting(broken):
-    splitter = Splitter()
-    first = splitter.feed(broken + b"\n")
-    second = splitter.feed(REQUEST)
-    assert [type(piece) for piece in first + second] == [Malformed, Parsed]
+    stream = _native.JsonStream(MAX_VALUE_BYTES)
+    first, second = fed(stream, broken + b"\n"), fed(stream, REQUEST)
+    assert [type(piece) for piece in first + second] == [Malformed, dict]
 
 
 def test_a_broken_pretty_printed_value_is_reported_once():
@@ -168,14 +172,14 @@ def test_a_value_over_the_limit_is_refused_and_the_next_line_read():
     large = b'["' + b"x" * 100 + b'"]\n'
     (refused, after) = pieces(large + b"[1]", max_bytes=50)
     assert refused.reason.startswith("it has more than 50 bytes; send a smaller one")
-    assert after == Parsed([1])
+    assert after == [1]
 
 
 def test_headers_are_read_past_and_remembered():
-    splitter = Splitter()
+    stream = _native.JsonStream(MAX_VALUE_BYTES)
     framed = b"Content-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
-    assert splitter.feed(framed * 2) == [Parsed({}), Parsed({})]
-    assert splitter.has_headers
+    assert fed(stream, framed * 2) == [{}, {}]
+    assert stream.has_headers
 
 
 def test_brackets_that_never_close_are_one_mistake_however_many():

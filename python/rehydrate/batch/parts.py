@@ -75,9 +75,13 @@ class PartFolder:
             self._check(restart=restart)
         self.path.mkdir(exist_ok=True)
         self._lock = locked(self.path)
-        self.clean(also_parts=restart)
-        with whole_file(self.path / MANIFEST) as draft:
-            draft.write_text(json.dumps(self.identity, indent=2) + "\n", encoding="utf-8")
+        try:
+            self.clean(also_parts=restart)
+            with whole_file(self.path / MANIFEST) as draft:
+                draft.write_text(json.dumps(self.identity, indent=2) + "\n", encoding="utf-8")
+        except BaseException:
+            self.close()
+            raise
         return sum(1 for _ in self.path.glob("*.parquet"))
 
     def close(self) -> None:

@@ -101,15 +101,30 @@ def run_batch(
     Finished parts are in a folder next to the file until it is whole. A run that ended before goes
     on with them; `restart` deletes them first. Each worker is a process with one thread.
 
-    Raises FileError for an input that is none, and for parts of other options; MissingPackageError
-    without pyarrow; InvalidArgumentError for an option outside its limits.
+    Raises FileError for an input that is none, for parts of other options, and where something
+    cannot be written; MissingPackageError without pyarrow; InvalidArgumentError for an option
+    outside its limits.
     """
     check_whole("workers", workers, 1, 1_024, or_none=True)
     count = usable_cores() if workers is None else workers
-    _check_output(source, output)
+    try:
+        _check_output(source, output)
+        return _run(source, output, JobPlan(job, options), count, restart, watcher)
+    except OSError as error:  # a full disk, or a folder without the right to write
+        remedy = "make room, or name another file; the same command goes on with finished parts"
+        problem = f"cannot be written: {error.strerror or error}"
+        raise FileError(error.filename or output, problem, remedy) from error
+
+
+def _run(
+    source: Path,
+    output: Path,
+    plan: JobPlan,
+    count: int,
+    restart: bool,
+    watcher: Watcher | None,
+) -> BatchReport:
     started = time.perf_counter()
-    plan = JobPlan(job, options)
-    parts_path = output.with_name(output.name + PARTS)
     found = _Found.of(found_in(source, without=output))
     if not found.files:
         raise FileError(source, "holds no file that a batch reads", "name another folder")
@@ -117,10 +132,10 @@ def run_batch(
     identity = {
         "rehydrate": __version__,
         "input": str(source.resolve()),
-        "job": job,
-        "options": json.loads(json.dumps(options)),
+        "job": plan.job,
+        "options": json.loads(json.dumps(plan.options)),
     }
-    folder = PartFolder(parts_path, identity)
+    folder = PartFolder(output.with_name(output.name + PARTS), identity)
     old = folder.open(restart=restart)
     if watcher is not None:
         watcher.begin(found.rows)

@@ -11,11 +11,9 @@ input, 70 a bug of Rehydrate, 130 interrupted, 141 nobody reads the output any m
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
@@ -23,7 +21,7 @@ from typing import Any, NoReturn
 from rehydrate import __version__
 from rehydrate._distributions import HOMES
 from rehydrate.cli.options import help_of
-from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
+from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, Terminal, say, show
 from rehydrate.errors import InternalError, MissingPackageError, RehydrateError
 
 MODULES = {
@@ -55,31 +53,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments = sys.argv[1:] if arguments is None else arguments
         options = _parser(arguments[0] if arguments else "").parse_args(arguments)
         code: int = options.run(options)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        return code
     except Failure as failure:
-        say(f"rehydrate: {failure}")
-        _discard_output()
-        return failure.code
+        code, line = failure.code, str(failure)
     except InternalError as error:
-        say(f"rehydrate: internal error: {error}; the input was not changed, please report this")
-        return INTERNAL
+        code = INTERNAL
+        line = f"internal error: {error}; the input was not changed, please report this"
     except RehydrateError as error:
-        say(f"rehydrate: {error}")
-        return USAGE
+        code, line = USAGE, str(error)
     except BrokenPipeError:
-        _discard_output()
         return BROKEN_PIPE
+    except OSError as error:  # a full disk, a missing right: no fault of the command
+        where = f"{error.filename}: " if error.filename else ""
+        code, line = USAGE, f"{where}{error.strerror or error}"
     except KeyboardInterrupt:
         return INTERRUPTED
+    say(f"rehydrate: {line}")
     return code
-
-
-def _discard_output() -> None:
-    """Send buffered output nowhere: it has no reader, and the flush at exit must not fail."""
-    if sys.stdout is not None:
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -107,10 +97,9 @@ class _Parser(argparse.ArgumentParser):
         say(f"{self.prog}: {message} (see {self.prog} --help)")
         raise SystemExit(USAGE)
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a broken pipe is still caught
-        super().exit(status, message)
+    def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002
+        """Print help, or the version; argparse is silent where that cannot be written."""
+        show(message.splitlines(), Terminal.of(sys.stdout))
 
 
 def _is_of_a_command(option: str, parser: argparse.ArgumentParser) -> bool:

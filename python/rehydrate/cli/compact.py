@@ -27,7 +27,7 @@ from rehydrate.cli.options import (
     read,
     whole,
 )
-from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, show, write
+from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, is_terminal, say, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.result import Compaction
 
@@ -109,11 +109,11 @@ def run(options: argparse.Namespace) -> int:
         has_query = bool(options.query and options.query.strip())
         report = Report(_title(document), compaction, has_query, terminal, options.top)
         show(report.lines(), terminal)
-    elif sys.stderr.isatty():
+    elif is_terminal(sys.stderr):
         from rehydrate.cli.compact_report import figures_of
 
         say(f"{figures_of(compaction, Terminal.of(sys.stderr))}; --explain says why")
-    if (is_shown or sys.stderr.isatty()) and (before := _tokens_before(document, compaction)):
+    if (is_shown or is_terminal(sys.stderr)) and (before := _tokens_before(document, compaction)):
         say(before)
     if options.html:
         _write_page(document, compaction, options)

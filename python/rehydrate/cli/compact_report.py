@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
+from rehydrate._native import short_reason
 from rehydrate.cli.terminal import Column, Terminal, table
 from rehydrate.compact.result import Compaction, UnitReport, block_runs
 
@@ -18,31 +19,6 @@ Key = TypeVar("Key")
 ROLE_CELLS = 12
 NARROWEST_MAP = 10
 
-# Reasons in a few words: the start of the long one, the short one, the long one without figures.
-_REASONS = (
-    (
-        "most of what it mentions is kept",
-        "said elsewhere",
-        "most of what it mentions is kept elsewhere",
-    ),
-    ("others are worth more", "outbid", "others are worth more per token"),
-    ("others score higher", "outscored", "others score higher"),
-    ("needs ", "too big", "needs more tokens than are free"),
-    ("memory covers ", "in memory", "memory holds most of it already"),
-    ("worth its tokens", "worth it", "worth its tokens"),
-    ("rule of the user", "user's rule", "rules of the user"),
-    ("among the best scores", "best scores", "among the best scores"),
-    ("a user turn must come first", "must lead", "a user turn must come first"),
-    ("last user turn", "last user turn", "the user's last turn is always kept"),
-    ("reply that the user", "reply", "the reply that the user answers is always kept"),
-    ("open tool loop", "open loop", "a tool loop that goes on is always kept"),
-    ("system", "system", "system messages are always kept"),
-    ("pinned by the caller", "pinned", "pinned with --pin"),
-)
-_PINS = {
-    *("system", "last user turn", "reply that the user answers", "open tool loop"),
-    "pinned by the caller",
-}
 _ROLE_STYLES = {
     "system": "magenta",
     "user": "cyan",
@@ -193,7 +169,7 @@ def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
         *([column("odds", lambda unit: _figure(unit.odds), 7)] if has_odds else []),
         column("gain", lambda unit: _figure(unit.gain), 6),
         column("", lambda unit: "keep" if unit.kept else "drop", 0, "<", lambda _: "green"),
-        column("why", lambda unit: _short(unit.reason)[0], 3, "<", _reason_style),
+        column("why", lambda unit: short_reason(unit.reason)[0], 3, "<", _reason_style),
     ]
     dropped = {number for number, unit in enumerate(units) if not unit.kept}
     preview = Column("preview", [unit.preview for unit in units])
@@ -210,7 +186,7 @@ def _role_style(unit: UnitReport) -> str:
 
 
 def _reason_style(unit: UnitReport) -> str:
-    return "bold" if unit.reason in _PINS else "green"
+    return "bold" if short_reason(unit.reason)[2] else "green"
 
 
 def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
@@ -239,14 +215,6 @@ def _figure(value: float) -> str:
     if value >= 0.095:
         return f"{value:.2f}"
     return f"{value:.3f}" if value >= 0.00095 else f"{value:.0e}"
-
-
-def _short(reason: str) -> tuple[str, str]:
-    """Return a reason in a few words, and in a sentence without figures."""
-    for beginning, short, sentence in _REASONS:
-        if reason.startswith(beginning):
-            return short, sentence
-    return reason, reason
 
 
 # The foot
@@ -286,7 +254,7 @@ def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
 
 def _reasons(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
     """Yield how often each reason decided, with the full text of the short ones in the table."""
-    groups = _grouped(units, lambda unit: (not unit.kept, *_short(unit.reason)))
+    groups = _grouped(units, lambda unit: (not unit.kept, *short_reason(unit.reason)[:2]))
     tokens = {reason: sum(unit.tokens for unit in group) for reason, group in groups.items()}
     ranked = sorted(groups, key=lambda reason: (reason[0], -tokens[reason]))
     yield from table(

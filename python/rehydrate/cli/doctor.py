@@ -205,12 +205,6 @@ def _onnx() -> Found:
     return "ok", f"ONNX Runtime {library.version} (rehydrate model list)"
 
 
-def _optional() -> Found:
-    if util.find_spec("trio") is None:
-        return "ok", "none needed; with trio installed, acompact_context runs on it too"
-    return "ok", f"trio {_installed('trio')}: acompact_context runs on it"
-
-
 def _distributions() -> Found:
     """Report the other distributions, which must have the version of this one."""
     homes = {extra: module for module, extra in reversed(HOMES.items())}
@@ -249,15 +243,6 @@ def _terminal() -> Found:
     return "ok", detail
 
 
-def _sessions() -> Found:
-    root = Path.home() / ".claude" / "projects"
-    sessions = list(root.glob("*/*.jsonl"))
-    if not sessions:
-        return "ok", "no Claude Code transcripts in ~/.claude/projects"
-    newest = max(sessions, key=lambda session: session.stat().st_mtime)
-    return "ok", f"{len(sessions):,} transcripts; newest: {newest}"
-
-
 _CHECKS: dict[str, Callable[[], Found]] = {
     "rehydrate": _version,
     "python": lambda: (
@@ -272,12 +257,10 @@ _CHECKS: dict[str, Callable[[], Found]] = {
     "onnx models": _onnx,
     "memory": _memory,
     "compaction": _compaction,
-    "optional": _optional,
     "distributions": _distributions,
     "hosts": lambda: _of_hosts("check_hosts"),
     "agents": lambda: _of_hosts("check_agents"),
     "terminal": _terminal,
-    "sessions": _sessions,
 }
 
 

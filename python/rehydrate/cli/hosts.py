@@ -29,7 +29,7 @@ from rehydrate.cli.options import (
     option,
     whole,
 )
-from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, say, write
+from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, is_terminal, say, write
 
 if TYPE_CHECKING:
     from rehydrate.integrations.claude_code import CompactionRow, Installation
@@ -137,7 +137,7 @@ def _is_typed(what: str) -> bool:
     for name, stream in (("input", sys.stdin), ("output", sys.stdout)):
         if stream is None:
             raise Failure(f"standard {name} is closed; connect it to who sends the {what}")
-    return sys.stdin.isatty()
+    return is_terminal(sys.stdin)
 
 
 def _read(size: int) -> bytes:
@@ -207,12 +207,8 @@ def _serve_http(server: Any, number: int) -> None:
             "without blanks, or leave it out and one is made"
         )
     token = given or secrets.token_urlsafe(32)
-    try:
-        bound = bound_socket(number)
-    except OSError as error:
-        raise Failure(f"port {number} cannot be used: {error.strerror}; pass another") from None
-
     said = f"token in ${TOKEN_VARIABLE}" if given else f"token: {token}"
+    bound = bound_socket(number)
     serve_http(server, bound, token, lambda address: write(f"url: {address}\n{said}\n"))
 
 
@@ -321,7 +317,7 @@ def described(row: CompactionRow) -> list[str]:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    from rehydrate.errors import StoreError, UnknownHandleError, UnknownThreadError
+    from rehydrate.errors import UnknownHandleError, UnknownThreadError
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
     from rehydrate.integrations.claude_code.transcript import Session
@@ -337,8 +333,6 @@ def _fetch(options: argparse.Namespace) -> int:
                 write(Session(home, project, session, "claude_code").whole(options.handle))
             except (UnknownHandleError, UnknownThreadError):
                 continue
-            except StoreError as error:
-                raise Failure(str(error)) from None
             return 0
     raise Failure(
         f"no session of {project} has {options.handle!r}; copy the handle from its notice, and "
@@ -384,6 +378,7 @@ ADAPTERS = {
     "anthropic": ["memory_tool"],
     "claude-agent-sdk": ["claude_agent_sdk"],
     "google-adk": ["google_adk"],
+    "haystack": ["haystack"],
     "langchain": ["langchain.middleware", "langgraph"],
     "litellm": ["litellm"],
     "llama-index": ["llama_index"],

@@ -24,7 +24,16 @@ from rehydrate.cli.options import (
     one_of,
     option,
 )
-from rehydrate.cli.terminal import Failure, Progress, Terminal, answer, confirmed, say, write
+from rehydrate.cli.terminal import (
+    Failure,
+    Progress,
+    Terminal,
+    answer,
+    confirmed,
+    is_terminal,
+    say,
+    write,
+)
 from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import TIERS, VerifyReport
 from rehydrate.memory.transfer import Imported, add_items, items_in, lines_for
@@ -212,7 +221,7 @@ def run_add(options: argparse.Namespace) -> int:
     fields = ("handle", "created", "redactions")
     shown = [{name: getattr(one, name) for name in fields} for one in added]
     answer(options, {"added": shown}, lambda terminal: _added_lines(added, terminal))
-    if len(added) > 1 and sys.stderr.isatty():
+    if len(added) > 1 and is_terminal(sys.stderr):
         new = sum(one.created for one in added)
         say(f"{new:,} new, {len(added) - new:,} there already")
     if names := [redaction.name for one in added for redaction in one.redactions]:
@@ -279,7 +288,7 @@ def _texts(options: argparse.Namespace) -> list[str]:
 
 def _added_lines(added: Sequence[Added], terminal: Terminal) -> Iterator[str]:
     # A script wants every handle, a person not a thousand of them.
-    is_read = sys.stdout.isatty()
+    is_read = is_terminal(sys.stdout)
     for one in added[:SHOWN_HANDLES] if is_read else added:
         is_old = is_read and not one.created
         yield one.handle + (f"  {terminal.paint('there already', 'dim')}" if is_old else "")

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from rehydrate import _native
 from rehydrate._text import plain, plural
 from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
-from rehydrate.cli.terminal import Column, Failure, Terminal, answer, say, size, table, write
+from rehydrate.cli.terminal import (
+    Column,
+    Failure,
+    Terminal,
+    answer,
+    is_terminal,
+    say,
+    size,
+    table,
+    write,
+)
 from rehydrate.memory.items import FUSIONS
 
 if TYPE_CHECKING:
@@ -24,16 +34,6 @@ SHOWN_LINES = 6
 WIDEST = 100
 """Maximum line width: longer lines are hard to read, however wide the terminal."""
 
-# Words of a question that say nothing about its subject.
-_PLAIN = {
-    *("a", "an", "and", "are", "at", "by", "can", "did", "do", "does", "for", "from", "had", "has"),
-    *("have", "how", "i", "in", "is", "it", "its", "many", "me", "much", "my", "of", "on", "or"),
-    *("our", "should", "that", "the", "their", "there", "they", "this", "to", "was", "we", "were"),
-    *("what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your"),
-}
-_WORD = re.compile(r"\w+")
-# What begins a line of its own in Markdown: headings, lists, quotes, tables, code.
-_OWN_LINE = re.compile(r"[ \t]*([-*+>|#`~]|\d+[.)]\s)|\t|    ")
 SOURCE_CELLS = 28
 KIND_CELLS = 12
 
@@ -135,7 +135,7 @@ def run_list(options: argparse.Namespace) -> int:
         say(f"nothing in namespace {memory.namespace!r} passes the filters")
     else:
         _say_empty(memory.namespace)
-    if more and not options.json and sys.stderr.isatty():
+    if more and not options.json and is_terminal(sys.stderr):
         say(f"there is more: --page {options.page + 1}")
     return 0
 
@@ -144,7 +144,7 @@ def run_show(options: argparse.Namespace) -> int:
     """Print one item."""
     with store.opened(options) as memory:
         item = memory.get(options.handle)
-    if not options.json and (sys.stdout is None or not sys.stdout.isatty()):
+    if not (options.json or is_terminal(sys.stdout)):
         try:
             write(item.text)
         except UnicodeEncodeError as error:
@@ -183,7 +183,6 @@ def _day(item: MemoryItem) -> str:
 
 
 def _lines(hits: list[Hit], query: str, terminal: Terminal, whole: bool) -> Iterator[str]:
-    mark = _pattern(query)
     indent = " " * 3
     width = max(20, min(terminal.width, WIDEST) - len(indent))
     for place, hit in enumerate(hits, 1):
@@ -198,68 +197,25 @@ def _lines(hits: list[Hit], query: str, terminal: Terminal, whole: bool) -> Iter
             f"{place:<3}{terminal.paint(score, 'green')}  {terminal.paint(source, 'bold')}  "
             f"{terminal.paint(about, 'dim')}"
         )
-        for line in _passage(hit.snippet, mark, width, terminal, whole):
-            shown = line
-            if mark is not None:
-                shown = mark.sub(lambda word: terminal.paint(word[0], "yellow", "bold"), line)
-            yield indent + shown
+        for line in _passage(hit.snippet, query, width, terminal, whole):
+            yield indent + line
         yield f"{indent}{terminal.paint(hit.handle, 'cyan')}"
 
 
 def _passage(
-    snippet: str, mark: re.Pattern[str] | None, width: int, terminal: Terminal, whole: bool
-) -> list[str]:
-    """Return the lines of a snippet, or a few lines around the match."""
-    lines = [
-        wrapped
-        for paragraph in _paragraphs(snippet, width)
-        for wrapped in textwrap.wrap(terminal.safe(paragraph), width, break_on_hyphens=False)
-    ]
-    if whole or len(lines) <= SHOWN_LINES:
-        return lines
-    counts = [len({*map(str.lower, mark.findall(line))}) if mark else 0 for line in lines]
-    starts = range(len(lines) - SHOWN_LINES + 1)
-    start = max(starts, key=lambda at: (sum(counts[at : at + SHOWN_LINES]), -at))
-    shown = lines[start : start + SHOWN_LINES]
-    if start + SHOWN_LINES < len(lines):
-        shown.append(terminal.glyph("…", "..."))
-    return [terminal.glyph("…", "..."), *shown] if start else shown
-
-
-def _paragraphs(snippet: str, width: int) -> Iterator[str]:
-    """Yield its lines; if some are too long for the terminal, each paragraph as one line."""
-    for block in re.split(r"\n[ \t]*\n", snippet.replace("\r\n", "\n")):
-        lines = [line for line in block.split("\n") if line.strip()]
-        if all(len(line) <= width for line in lines):
-            yield from lines
-            continue
-        joined = ""
-        for line in lines:
-            if joined and _OWN_LINE.match(line):
-                yield joined
-                joined = ""
-            joined = f"{joined} {line}" if joined else line
-            if line.startswith("#"):
-                yield joined
-                joined = ""
-        if joined:
-            yield joined
-
-
-def _pattern(query: str) -> re.Pattern[str] | None:
-    """Return a pattern for the query's words, at the start of any word, in any case."""
-    words = {word.lower() for word in _WORD.findall(query)}
-    content_words = {word for word in words if word not in _PLAIN} or words
-    if not content_words:  # only signs, as in "->"
-        return re.compile(re.escape(query))
-    longest = sorted(content_words, key=len, reverse=True)
-    choices = [
-        # Hebrew puts its prepositions before a word and Chinese has no gaps: anywhere there.
-        rf"\b{re.escape(word)}\w*" if word.isascii() and len(word) > 2 else
-        rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word)
-        for word in longest
-    ]  # fmt: skip
-    return re.compile("|".join(choices), re.IGNORECASE)
+    snippet: str, query: str, width: int, terminal: Terminal, whole: bool
+) -> Iterator[str]:
+    """Yield the lines of a snippet, or a few lines around the match, with the query's words."""
+    paragraphs = [terminal.safe(each) for each in _native.paragraphs(snippet, width)]
+    most = sys.maxsize if whole else SHOWN_LINES
+    lines, cut_before, cut_after = _native.hit_lines(paragraphs, query, width, most)
+    if cut_before:
+        yield terminal.glyph("…", "...")
+    for parts in lines:
+        words = [terminal.paint(word, "yellow", "bold") for word in parts[1::2]]
+        yield "".join([text + word for text, word in zip_longest(parts[::2], words, fillvalue="")])
+    if cut_after:
+        yield terminal.glyph("…", "...")
 
 
 def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:

@@ -194,8 +194,6 @@ def read_text() -> str:
             f"standard input is not UTF-8: byte {error.start} begins no character; convert it, for "
             "example with iconv -f LATIN1 -t UTF-8"
         ) from None
-    except OSError as error:
-        raise Failure(f"standard input cannot be read: {error.strerror}") from None
 
 
 _AGO = re.compile(r"(\d{1,6})([hdw])")

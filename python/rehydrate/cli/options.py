@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rehydrate._document import Document, decoded, document_of
-from rehydrate.cli.terminal import Failure, say
+from rehydrate.cli.terminal import Failure, is_terminal, say
 from rehydrate.compact.options import MIN_RATIO, OPTIONS, CompactOptions
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS
@@ -280,9 +280,12 @@ def read_input(instead: str = "name a file") -> bytes:
     """Read all of standard input; `instead` is the remedy where it is closed."""
     if sys.stdin is None:
         raise Failure(f"standard input is closed; {instead}")
-    if sys.stdin.isatty():
+    if is_terminal(sys.stdin):
         say("reading standard input; end it with Ctrl-D")
-    return sys.stdin.buffer.read()
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise Failure(f"standard input cannot be read: {error.strerror}") from None
 
 
 def _bytes(path: str) -> bytes:

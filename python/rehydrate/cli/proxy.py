@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.memory_store import SERVER
 from rehydrate.cli.options import PORT, add_command, option, whole_number
-from rehydrate.cli.terminal import Failure, say, write
+from rehydrate.cli.terminal import say, write
 from rehydrate.errors import MissingPackageError
 
 if TYPE_CHECKING:
@@ -81,12 +81,7 @@ def run(options: argparse.Namespace) -> int:
         is_storing=threads is not None,
         telemetry=_telemetry(),
     )
-    try:
-        bound = app.bound_socket(options.port, options.host)
-    except OSError as error:
-        raise Failure(
-            f"{options.host} port {options.port} cannot be used: {error.strerror}; pass another"
-        ) from None
+    bound = app.bound_socket(options.port, options.host)
     host = f"[{options.host}]" if ":" in options.host else options.host
     url = f"http://{host}:{bound.getsockname()[1]}"
     write(f"url: {url}\n")

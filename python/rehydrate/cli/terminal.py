@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 import sys
-import unicodedata
 from argparse import Namespace
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from rehydrate import _native
 from rehydrate._jsonl import whole_file
 from rehydrate._text import as_json, plain
 
@@ -55,16 +55,6 @@ _STYLES = {
     "magenta": "35",
     "cyan": "36",
 }
-# Escape sequences as a whole, so that no "[31m" remains: CSI, then OSC and the other strings up to
-# their terminator or the escape that breaks them off, then those of two characters.
-_ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
-    r"|\x1b[ -/]*[0-~]?"
-)
-_MARKS_A_CHARACTER = 2
-_REGIONAL_A, _REGIONAL_Z = 0x1F1E6, 0x1F1FF
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 
 class Terminal(NamedTuple):
@@ -80,14 +70,10 @@ class Terminal(NamedTuple):
         cls, stream: IO[Any], colour: str = "auto", environ: Mapping[str, str] = os.environ
     ) -> Terminal:
         """Return the terminal of a stream; `colour` is auto, always or never."""
-        try:
-            is_terminal = stream.isatty()
-        except (AttributeError, ValueError):  # no stream at all, or one that is closed
-            is_terminal = False
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(
             width=_width(stream, environ),
-            colour=colour == "always" or (colour == "auto" and _wants_colour(is_terminal, environ)),
+            colour=colour == "always" or (colour == "auto" and _wants_colour(stream, environ)),
             unicode=_GLYPHS.encode(encoding, "replace").decode(encoding) == _GLYPHS,
             encoding=encoding,
         )
@@ -135,23 +121,7 @@ class Terminal(NamedTuple):
         Characters of unclear width are simplified: joined emoji and skin tones come apart, flags
         become their letters. A character that the encoding lacks becomes a question mark.
         """
-        text = unicodedata.normalize("NFC", _ESCAPES.sub(" ", text))
-        characters: list[str] = []
-        marks = 0
-        for character in text:
-            plain = character if " " <= character <= "~" else _plain(character)
-            if not plain:
-                continue
-            if not display_width(plain):
-                marks += 1
-                # A mark needs a base character, and a tower of them covers other lines.
-                if not characters or marks > _MARKS_A_CHARACTER:
-                    continue
-            else:
-                marks = 0
-            characters.append(plain)
-        line = " ".join("".join(characters).split())
-        return line.encode(self.encoding, "replace").decode(self.encoding)
+        return _native.safe_line(text).encode(self.encoding, "replace").decode(self.encoding)
 
 
 def display_width(text: str) -> int:
@@ -240,23 +210,6 @@ def size(count: int) -> str:
     return decimal(count)
 
 
-def _plain(character: str) -> str:
-    """Return a character as every terminal shows it; "" where it shows nothing."""
-    code = ord(character)
-    if _REGIONAL_A <= code <= _REGIONAL_Z:
-        return chr(ord("A") + code - _REGIONAL_A)
-    if code in _SKIN_TONES or 0xFE00 <= code <= 0xFE0F:
-        return ""
-    match unicodedata.category(character):
-        case "Cf":  # joiners, and marks that reverse the direction of writing
-            return ""
-        case "Cc" | "Zl" | "Zp" | "Zs":
-            return " "
-        case "Cs" | "Co" | "Cn":  # lone surrogates, private use, unassigned: any width
-            return "\N{REPLACEMENT CHARACTER}"
-    return character
-
-
 def _width(stream: IO[Any], environ: Mapping[str, str]) -> int:
     columns = environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
@@ -267,14 +220,22 @@ def _width(stream: IO[Any], environ: Mapping[str, str]) -> int:
         return PIPE_WIDTH
 
 
-def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
+def is_terminal(stream: IO[Any] | None) -> bool:
+    """Return whether a person is at the other end of a stream; nobody is where it is closed."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _wants_colour(stream: IO[Any], environ: Mapping[str, str]) -> bool:
     """Follow no-color.org and force-color.org; a dumb terminal has no colours."""
     if environ.get("NO_COLOR"):
         return False
     force = environ.get("FORCE_COLOR", "")
     if force:
         return force not in ("0", "false")
-    return is_terminal and environ.get("TERM") != "dumb"
+    return is_terminal(stream) and environ.get("TERM") != "dumb"
 
 
 def write(text: str, path: Path | None = None, option: str = "-o", what: str = "") -> None:
@@ -288,7 +249,9 @@ def write(text: str, path: Path | None = None, option: str = "-o", what: str = "
         _write_out(data)
         return
     try:
-        _write_file(path, data)
+        # Replaces the target of a link, not the link.
+        with whole_file(path.resolve(), keeps_mode=True) as draft:
+            draft.write_bytes(data)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or error
         raise Failure(
@@ -320,43 +283,40 @@ def answer(
 
 
 def say(line: str) -> None:
-    """Write one line for the user to standard error, without terminal escapes."""
+    """Write one line for the user to standard error, without terminal escapes; where that cannot be
+    written, nothing else is lost."""
     if sys.stderr is None:
         return
     indent = len(line) - len(line.lstrip(" "))
-    print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
+    with suppress(OSError):
+        print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
 
 
 def confirmed(question: str) -> bool:
     """Ask the user, and return whether they said yes; raises Failure where nobody can be asked."""
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not is_terminal(sys.stdin):
         raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
     print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _write_file(path: Path, data: bytes) -> None:
-    """Write the whole file or none of it: the old file is replaced when all is written."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)  # a device or a pipe
-        return
-    # Replaces the target of a link, not the link.
-    with whole_file(path.resolve(), keeps_mode=True) as draft:
-        draft.write_bytes(data)
-
-
 def _write_out(data: bytes) -> None:
     if sys.stdout is None:
-        raise Failure("standard output is closed; name a file with -o")
+        raise Failure(
+            "standard output is closed; connect it, or name a file where one can be named"
+        )
     try:
         # Unbuffered (python -u), a write may take only the beginning.
         rest = memoryview(data)
         while rest:
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        # What is left goes nowhere: the flush at exit must not fail too.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
         raise Failure(f"standard output cannot be written: {error.strerror}") from None
 
 
@@ -398,7 +358,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         """Start drawing, if standard error is a terminal."""
-        if sys.stderr is not None and sys.stderr.isatty():
+        if is_terminal(sys.stderr):
             self._bar = self.bar(sys.stderr)
             self._bar.start()
         return self

@@ -378,9 +378,9 @@ class Context(ContextFacts, Closing):
     ) -> CompiledPrompt:
         """Return the next prompt.
 
-        ``query`` is what the user says now, and is added as their message; None goes on from
-        what was added. The sources are asked about it in a new user turn, and not in later prompts
-        of that turn (its tool loop). ``time_range`` is the time that is meant.
+        ``query`` is what the user says now, and is added as their message; None, or a blank text,
+        goes on from what was added. The sources are asked about it in a new user turn, and not in
+        later prompts of that turn (its tool loop). ``time_range`` is the time that is meant.
 
         Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own;
         InvalidArgumentError for a ``query`` while a tool call waits for its result. Whatever it
@@ -421,6 +421,7 @@ class Context(ContextFacts, Closing):
         with thread.attempt(call):
             if query is not None:
                 check_type("query", query, str, "pass a string, or None")
+            query = "" if query is None or query.isspace() else query
             if query:
                 message = user_message(query, thread.entries.format)
                 if parted := thread.entries.parted_by(message):
@@ -436,7 +437,7 @@ class Context(ContextFacts, Closing):
             background = self._background
             proposing = "" if background is None else background.apply_proposals()
             swapping = self._swap_summary()
-            draft = self._builder.draft(thread, query or "", time_range)
+            draft = self._builder.draft(thread, query, time_range)
             unknown = problems_of(thread.entries.unknown)
             for trouble in filter(None, (proposing, swapping, *unknown)):
                 draft = draft.degraded(trouble)

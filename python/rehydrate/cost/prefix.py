@@ -26,10 +26,6 @@ _WORDS: dict[str, str] = {
 }
 
 
-MAX_BREAKPOINTS = 4
-"""The marks that a provider's cache takes in a prompt."""
-
-
 def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]:
     """Return a prompt's segments, in the order in which they are read."""
     if isinstance(prompt, CompiledPrompt):

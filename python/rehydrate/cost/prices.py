@@ -5,10 +5,11 @@ Usage is the tokens of a request by the way they are billed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from rehydrate import _native
 from rehydrate._check import check_choice, check_list, check_type, check_whole, shown
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import known_name
@@ -261,83 +262,11 @@ class Usage(NamedTuple):
         Usage(read=1408, written=0, written_1h=0, uncached=92, output=9)
         """
         check_type("usage", usage, Mapping, "pass the response's usage as a mapping")
-        if "prompt_tokens" in usage or "input_tokens_details" in usage:
-            total = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
-            about = _part(usage, "prompt_tokens_details") or _part(usage, "input_tokens_details")
-            read, written = _count(about, "cached_tokens"), _count(about, "cache_write_tokens")
-            output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
-            _check_part("tokens read from and written to the cache", read + written, total)
-            return cls(read, written, 0, total - read - written, output)
-        if "promptTokenCount" in usage:  # Gemini
-            read = _count(usage, "cachedContentTokenCount")
-            total = _count(usage, "promptTokenCount")
-            _check_part("tokens read from the cache", read, total)
-            total += _count(usage, "toolUsePromptTokenCount")  # what its own tools returned
-            said = _count(usage, "candidatesTokenCount") + _count(usage, "thoughtsTokenCount")
-            return cls(read, 0, 0, total - read, said)
-        if "inputTokens" in usage:  # Converse
-            written = _count(usage, "cacheWriteInputTokens")
-            details = _parts(usage, "cacheDetails")
-            for_an_hour = sum(
-                _count(each, "inputTokens") for each in details if each.get("ttl") == "1h"
-            )
-            _check_part("tokens written for an hour", for_an_hour, written)
-            return cls(
-                _count(usage, "cacheReadInputTokens"),
-                written - for_an_hour,
-                for_an_hour,
-                _count(usage, "inputTokens"),
-                _count(usage, "outputTokens"),
-            )
-        written = _count(usage, "cache_creation_input_tokens")
-        for_an_hour = _count(_part(usage, "cache_creation"), "ephemeral_1h_input_tokens")
-        _check_part("tokens written for an hour", for_an_hour, written)
-        own = cls(
-            _count(usage, "cache_read_input_tokens"),
-            written - for_an_hour,
-            for_an_hour,
-            _count(usage, "input_tokens"),
-            _count(usage, "output_tokens"),
-        )
-        # The API counts the writing of its summaries apart (compaction-threshold, see `policy`).
-        steps = [{**step, "iterations": ()} for step in _parts(usage, "iterations")]
-        summaries = [step for step in steps if step.get("type") == "compaction"]
-        return cls.total([own, *map(cls.billed, summaries)]) if summaries else own
+        return cls(*_native.billed_usage(usage))
 
 
 MAX_COUNT = 2**53
 """More tokens than anything is billed for; money is exact up to it."""
-
-
-def _part(usage: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    part = usage.get(key) or {}
-    check_type(f"usage: {key}", part, Mapping, "pass the response's usage as it is")
-    return part
-
-
-def _parts(usage: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    given = usage.get(key) or ()
-    check_list(f"usage: {key}", given, "pass the response's usage as it is")
-    parts = list(given)
-    for part in parts:
-        check_type(f"usage: {key}: one", part, Mapping, "pass the usage as it is")
-    return parts
-
-
-def _count(values: Mapping[str, Any], key: str) -> int:
-    value = values.get(key) or 0
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    check_whole(f"usage: {key}", value, 0, MAX_COUNT)
-    return int(value)
-
-
-def _check_part(what: str, part: int, whole: int) -> None:
-    if part > whole:
-        raise InvalidArgumentError(
-            f"usage: {part:,} {what} are more than the {whole:,} that they are a part of; pass the "
-            "response's usage as it is"
-        )
 
 
 def _check_counts(usage: Usage) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from rehydrate import _native, formats
 from rehydrate._check import check_list, check_type, check_whole, shown
-from rehydrate.cost.prefix import MAX_BREAKPOINTS, segments_of
+from rehydrate.cost.prefix import segments_of
 from rehydrate.cost.prices import (
     MAX_COUNT,
     TTL_SECONDS,
@@ -120,131 +120,74 @@ def simulate(
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
     check_ttl(ttl)
     check_type("policy", policy, ProviderPolicy, "pass a ProviderPolicy()")
-    is_explicit = price.automatic and policy.cache_breakpoints
-    cache = PromptCache(price, ttl, minimum, is_explicit=is_explicit)
-    shortened = Shortened(policy)
+    cache = PromptCache(price, ttl, minimum, policy)
     waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
     outputs = _each("output_tokens", output_tokens, len(prompts))
     turns: list[Usage] = []
     costs: list[float] = []
     for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False):
-        before, sent = shortened.sent(prompt)
-        if policy.cached_content:  # it was written before, and is kept
-            cache.send([each for each in sent if each.kind != "message"], after)
-            after = 0.0  # noqa: PLW2901
-        summarized = Usage()
-        if before is not None:
-            summarized = cache.send(before, after)._replace(output=SUMMARY_TOKENS)
-        usage = cache.send(sent, 0.0 if before is not None else after)
+        results = () if policy.clear_tool_uses_at is None else _results(prompt)
+        summarized, usage = cache.send(segments_of(prompt), after, results)
         usage = usage._replace(output=int(output))
         turns.append(Usage.total([summarized, usage]))
         costs.append(cost(summarized, price) + cost(usage, price))  # each may be a long request
     return Simulation(tuple(turns), tuple(costs), price)
 
 
+def _results(prompt: CompiledPrompt | Sequence[Segment]) -> list[int]:
+    """Return which segments have results of tool calls."""
+    if not isinstance(prompt, CompiledPrompt):
+        raise InvalidArgumentError(
+            "policy has clear_tool_uses_at, and a prompt is a list of Segments, in which no "
+            "results can be seen; pass compiled prompts"
+        )
+    conversation = formats.parse(prompt.messages, prompt.provider)
+    first = len(prompt.segments) - len(prompt.messages)
+    return [first + each.index for each in conversation.messages if each.answers]
+
+
 SUMMARY_TOKENS = 2_000
 """Of a summary that the API writes."""
-CLEARED_TOKENS = 10
-"""Of the text in place of a result that the API left out."""
-
-
-class Shortened:
-    """Prompts as the API shortens them by its policy."""
-
-    def __init__(self, policy: ProviderPolicy) -> None:
-        """Begin a conversation."""
-        self._policy = policy
-        self._summarized: tuple[str, ...] = ()
-        """The digests of the messages that the summary is of."""
-
-    def sent(
-        self, prompt: CompiledPrompt | Sequence[Segment]
-    ) -> tuple[Sequence[Segment] | None, Sequence[Segment]]:
-        """Return what is read to write a summary, None where none is written, and what is read to
-        answer."""
-        segments = segments_of(prompt)
-        if self._policy.clear_tool_uses_at is not None:
-            segments = self._cleared(prompt, segments)
-        limit = self._policy.compact_at
-        if limit is None:
-            return None, segments
-        head = [each for each in segments if each.kind != "message"]
-        messages = segments[len(head) :]
-        count = len(self._summarized)
-        if tuple([each.digest for each in messages[:count]]) != self._summarized:
-            self._summarized, count = (), 0  # the client shortened it itself
-        now = [*head, *self._summary(), *messages[count:]]
-        if tokens_of(now) <= limit:
-            return None, now
-        self._summarized = tuple([each.digest for each in messages])
-        return now, [*head, *self._summary()]
-
-    def _summary(self) -> list[Segment]:
-        if not self._summarized:
-            return []
-        digest = f"summary of {len(self._summarized)} to {self._summarized[-1]}"
-        return [Segment("summary", "message", SUMMARY_TOKENS, digest, "static", breakpoint=True)]
-
-    def _cleared(
-        self, prompt: CompiledPrompt | Sequence[Segment], segments: Sequence[Segment]
-    ) -> Sequence[Segment]:
-        if not isinstance(prompt, CompiledPrompt):
-            raise InvalidArgumentError(
-                "policy has clear_tool_uses_at, and a prompt is a list of Segments, in which no "
-                "results can be seen; pass compiled prompts"
-            )
-        policy = self._policy
-        if tokens_of(segments) <= (policy.clear_tool_uses_at or 0):
-            return segments
-        conversation = formats.parse(prompt.messages, prompt.provider)
-        first = len(segments) - len(prompt.messages)
-        results = [first + each.index for each in conversation.messages if each.answers]
-        old = results[: max(len(results) - policy.keep_tool_uses, 0)]
-        freed = sum(max(segments[at].tokens - CLEARED_TOKENS, 0) for at in old)
-        if freed < (policy.clear_at_least or 0):
-            return segments
-        cleared = list(segments)
-        for at in old:
-            was = segments[at]
-            tokens = min(was.tokens, CLEARED_TOKENS)
-            cleared[at] = was._replace(tokens=tokens, digest=f"cleared {was.digest}")
-        return cleared
 
 
 class PromptCache:
-    """A provider's cache of the prompts that it was sent."""
+    """A provider's cache of the prompts that it was sent, which it shortens by its policy.
 
-    def __init__(self, price: Price, ttl: Ttl, minimum: int, *, is_explicit: bool = False) -> None:
-        """Take the price's rules, the time to live, and the shortest prefix it keeps.
+    With the policy's ``cache_breakpoints`` an automatic one keeps and finds only what ends at a
+    breakpoint, as OpenAI's may.
+    """
 
-        With ``is_explicit`` it keeps and finds only what ends at a breakpoint, as OpenAI's may.
-        """
+    def __init__(
+        self, price: Price, ttl: Ttl, minimum: int, policy: ProviderPolicy = NO_POLICY
+    ) -> None:
+        """Take the price's rules, the time to live, and the shortest prefix it keeps."""
         self._ttl = ttl
-        self._is_automatic = price.automatic and not is_explicit
+        is_explicit = price.automatic and policy.cache_breakpoints
         self._cache = _native.PromptCache(
-            self._is_automatic,
+            price.automatic and not is_explicit,
             1 if is_explicit else LOOKBACK_BLOCKS,
             TTL_SECONDS[ttl],
-            min(minimum, MAX_COUNT + 1),  # no prompt is longer
-            min(price.step_tokens, MAX_COUNT + 1),
+            minimum,
+            price.step_tokens,
             price.write_share(ttl) != 1.0,
+            policy,
         )
 
-    def send(self, segments: Sequence[Segment], after: float) -> Usage:
-        """Return the usage of a prompt sent `after` seconds; the cache keeps it from now on."""
-        marks = sum(segment.breakpoint for segment in segments)
-        if marks > MAX_BREAKPOINTS and not self._is_automatic:
-            raise InvalidArgumentError(
-                f"a prompt has {marks} breakpoints and providers take {MAX_BREAKPOINTS}; "
-                f"leave out all but {MAX_BREAKPOINTS}, the last ones first of all"
-            )
+    def send(
+        self, segments: Sequence[Segment], after: float, results: Sequence[int] = ()
+    ) -> tuple[Usage, Usage]:
+        """Return the usage of a summary of a prompt sent `after` seconds, and of the prompt."""
         tokens = tokens_of(segments)
         if tokens > MAX_COUNT:
             raise InvalidArgumentError(
                 f"a prompt has {shown(tokens)} tokens; pass one of up to {MAX_COUNT:,}"
             )
-        parts = [(each.digest, each.tokens, each.blocks, each.breakpoint) for each in segments]
-        read, written = self._cache.send(parts, after)
+        summarized, answered = self._cache.send(segments, after, results)
+        if summarized is None:
+            return Usage(), self._usage(*answered)
+        return self._usage(*summarized)._replace(output=SUMMARY_TOKENS), self._usage(*answered)
+
+    def _usage(self, read: int, written: int, tokens: int) -> Usage:
         by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
         return Usage(read, *by_ttl, tokens - read - written)
 

@@ -11,6 +11,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rehydrate.errors import InvalidArgumentError
+
 HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost", "[::1]")
 """The names by which a client on this machine may call the server."""
@@ -25,16 +27,21 @@ MAX_CONNECTIONS = 128
 
 
 def bound_socket(port: int, host: str = HOST) -> socket.socket:
-    """Return a socket that listens on this machine; port 0 is any that is free. Raises OSError."""
+    """Return a socket that listens on this machine; port 0 is any that is free.
+
+    Raises InvalidArgumentError for a port that cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
         bound.listen(128)
-    except BaseException:
+    except OSError as error:
         bound.close()
-        raise
+        raise InvalidArgumentError(
+            f"{host} port {port} cannot be used: {error.strerror}; pass another"
+        ) from None
     return bound
 
 
@@ -45,6 +52,7 @@ def config_of(app: ASGIApp, **more: Any) -> uvicorn.Config:
         app,
         access_log=False,
         lifespan="on",
+        proxy_headers=False,  # X-Forwarded-For names a client that any page could make up
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         http=InTime,
         **settings,

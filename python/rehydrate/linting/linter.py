@@ -1,43 +1,38 @@
-"""lint applies every rule to a prompt or a session.
+"""lint applies every rule to a prompt or a session; the engine has the rules.
 
-Rules about single texts run in order: a text that one of them reports is not reported by a later
-one.
+A text that a rule about single texts reports is not reported by a later one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from rehydrate import _native
+from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.linting import growth, texts
 from rehydrate.linting.about import ABOUT
-from rehydrate.linting.subject import SEVERITIES, Finding, Subject
+from rehydrate.linting.subject import COUNTER, Finding, Subject, definition
 from rehydrate.prompt.request import Budget
 
 
 class Rule(NamedTuple):
     """One rule; `about` says in a few words what it looks for."""
 
-    find: Callable[[Subject], Iterator[Finding]]
+    find: Callable[[Subject], list[Finding]]
     about: str
-    is_about_texts: bool = False
-    """Whether it judges single texts: a text that it reports is not reported by a later rule."""
+
+
+def _found(names: Iterable[str], subject: Subject) -> list[Finding]:
+    definitions = [definition(tool) for tool in subject.tools]
+    shortest = minimum_prefix(subject.model)
+    found = _native.lint(subject, definitions, shortest, COUNTER, list(names))
+    return list(map(Finding._make, found))
 
 
 RULES: dict[str, Rule] = {
-    "base64": Rule(texts.base64_in_text, ABOUT["base64"], True),
-    "echo": Rule(texts.echoes, ABOUT["echo"], True),
-    "raw_log": Rule(texts.raw_logs, ABOUT["raw_log"], True),
-    "search_dump": Rule(texts.search_dumps, ABOUT["search_dump"], True),
-    "unused_result": Rule(texts.unused_results, ABOUT["unused_result"], True),
-    "whole_file": Rule(texts.whole_files, ABOUT["whole_file"], True),
-    "heavy_tools": Rule(texts.heavy_tools, ABOUT["heavy_tools"]),
-    "thinking": Rule(texts.old_thinking, ABOUT["thinking"]),
-    "growth": Rule(growth.growth, ABOUT["growth"]),
-    "growing_system": Rule(growth.growing_system, ABOUT["growing_system"]),
-    "unstable_prefix": Rule(growth.unstable_prefix, ABOUT["unstable_prefix"]),
-    "breakpoints": Rule(growth.breakpoints, ABOUT["breakpoints"]),
+    name: Rule(partial(_found, [name]), about) for name, about in ABOUT.items()
 }
 """Every rule by its name."""
 
@@ -80,15 +75,4 @@ def lint_subject(subject: Subject, rules: Collection[str] | None = None) -> list
         raise InvalidArgumentError(
             f"rules has {unknown[0]!r}; choose from {', '.join(map(repr, RULES))}"
         )
-    findings: list[Finding] = []
-    reported: set[str] = set()
-    for name, rule in RULES.items():
-        if rules is None or name in rules:
-            found = list(rule.find(subject))
-            if rule.is_about_texts:
-                found = [finding for finding in found if finding.place not in reported]
-                reported.update(finding.place for finding in found)
-            findings += found
-    return sorted(
-        findings, key=lambda found: (-SEVERITIES.index(found.severity), -found.tokens, found.place)
-    )
+    return _found(RULES if rules is None else rules, subject)

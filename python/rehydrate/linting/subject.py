@@ -106,11 +106,6 @@ class Subject:
         return sum(text.tokens for text in self.texts[: self.begins]) + self.media_before
 
     @property
-    def now(self) -> tuple[Text, ...]:
-        """Texts of the current prompt."""
-        return self.texts[self.begins :]
-
-    @property
     def tool_tokens(self) -> int:
         """Tokens of the tools' definitions."""
         return sum(tool.tokens or 0 for tool in self.tools)
@@ -198,18 +193,15 @@ def counted_texts(texts: Iterable[Text]) -> tuple[Text, ...]:
     return tuple([text._replace(tokens=n) for text, n in zip(texts, counts, strict=True)])
 
 
-def token_count(text: str) -> int:
-    """Return the tokens of one text."""
-    return _engine.count(text, COUNTER)
-
-
 def counted(tools: Iterable[Any]) -> tuple[ToolDef, ...]:
     """Return the tools with the tokens of their definitions."""
     check_list("tools", tools, "pass a list of tool definitions")
+    read = list(map(ToolDef.read, tools))
+    counts = _native.counts(list(map(definition, read)), COUNTER)
     return tuple(
         [
-            tool if tool.tokens is not None else replace(tool, tokens=token_count(definition(tool)))
-            for tool in map(ToolDef.read, tools)
+            tool if tool.tokens is not None else replace(tool, tokens=count)
+            for tool, count in zip(read, counts, strict=True)
         ]
     )
 

@@ -1,10 +1,7 @@
 """JSON-RPC 2.0 on a pair of streams: `compact_context` for programs that are not Python.
 
-    bytes -> splitter.Splitter -> values -> server.Server -> replies, a line each
-                                                `-> tool.call
-
-`serve` joins them; `rehydrate rpc` runs it on standard input and output. docs/rpc.md is the
-user's page.
+`serve` reads values from bytes and writes the replies of `Server`, a line each; `tool` is what it
+calls. `rehydrate rpc` runs it on standard input and output. docs/rpc.md is the user's page.
 """
 
 from __future__ import annotations

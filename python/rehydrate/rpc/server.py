@@ -16,14 +16,14 @@ the client has negotiated a version that says so (D81).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
 
-from rehydrate import __version__
+from rehydrate import __version__, _native
 from rehydrate._text import as_json, safe_error_text
 from rehydrate.compact.signals import Memory
 from rehydrate.rpc import tool
-from rehydrate.rpc.splitter import Parsed, Piece, Splitter
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -84,9 +84,8 @@ class Server:
     def _answer_one(self, request: object) -> str | None:
         if not isinstance(request, dict):
             expected = "send an object with jsonrpc, method and id, or a batch of them"
-            return _refusal(
-                None, INVALID_REQUEST, f"a request is {_json_type(request)}; {expected}"
-            )
+            message = f"a request is {_json_type(request)}; {expected}"
+            return _refusal(None, INVALID_REQUEST, message)
         identity = request.get("id", _MISSING)
         usable = identity if _is_identity(identity) else None
         if problem := _problem(request, identity):
@@ -212,6 +211,8 @@ def _json_type(value: object) -> str:
 
 
 READ_BYTES = 2**20
+MAX_VALUE_BYTES = 256 * 2**20
+"""The largest single value that is read; a session of a hundred million characters fits."""
 
 
 def serve(
@@ -229,22 +230,75 @@ def serve(
     {"jsonrpc":"2.0","id":1,"result":{}}
     <BLANKLINE>
     """
-    splitter, server = Splitter(), Server(memory)
-
-    def answer(pieces: list[Piece]) -> None:
-        for piece in pieces:
-            if isinstance(piece, Parsed):
-                reply = server.answer(piece.value)
-            else:
-                reply = server.refuse(piece.reason)
-            if reply is None:
-                continue
-            if splitter.has_headers:
+    stream, server = _native.JsonStream(MAX_VALUE_BYTES), Server(memory)
+    ended = False
+    while not ended:
+        data = read(READ_BYTES)
+        ended = not data
+        stream.feed(data)
+        for value in list(values(stream, ended=ended)):  # all of it says whether it has headers
+            is_broken = isinstance(value, Malformed)
+            reply = server.refuse(value.reason) if is_broken else server.answer(value)
+            if reply is not None and stream.has_headers:
                 # Escaped or not, the header counts bytes.
                 write(f"Content-Length: {len(reply.encode())}\r\n\r\n{reply}")
-            else:
+            elif reply is not None:
                 write(reply + "\n")
 
-    while data := read(READ_BYTES):
-        answer(splitter.feed(data))
-    answer(splitter.close())
+
+class Malformed(NamedTuple):
+    """Input between values that is not JSON; `reason` says what is wrong."""
+
+    reason: str
+
+
+def values(stream: _native.JsonStream, *, ended: bool) -> Iterator[Any]:
+    """Yield the values that are complete, in any layout, and a Malformed for what is not JSON.
+
+    Whole requests inside that are found again. The engine finds where values begin and end; values
+    and what is wrong with them are those of `json`.
+    """
+    while (found := stream.next(ended)) is not None:
+        kind, data = found
+        value = Malformed(data) if isinstance(data, str) else _parsed(data)
+        is_json = not isinstance(value, Malformed)
+        if kind == "word" and not is_json:
+            stream.skip_line()
+        if is_json or kind != "line":  # of a broken value, only whole requests
+            yield value
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return _decode(data.decode())
+    except UnicodeDecodeError as error:
+        return Malformed(f"it is not UTF-8: 0x{data[error.start]:02x} at byte {error.start} of it")
+    except json.JSONDecodeError as error:
+        return Malformed(f"{error.msg.removesuffix(' at')} at character {error.pos} of it")
+    except RecursionError:
+        return Malformed("it is nested too deeply; send it in fewer than a thousand levels")
+    except ValueError as error:
+        return Malformed(str(error))
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:40]} is too large; JSON readers take up to 1.8e308")
+    return number
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        raise ValueError(
+            f"a number has {len(digits)} digits, more than Python reads; send it as a string"
+        ) from None
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON; send null, or a number")
+
+
+_decode = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=_constant).decode

@@ -167,7 +167,7 @@ class ScriptedModel:
             if self._cache is None:
                 minimum = minimum_prefix(prompt.model or self._name)
                 self._cache = PromptCache(_CACHES[self._provider], "5m", minimum)
-            usage = self._cache.send(prompt.segments, 0.0)
+            _, usage = self._cache.send(prompt.segments, 0.0)
         arguments = [call.raw_arguments for call in reply.calls]
         output = count_tokens(reply.text) + sum(count_tokens(_json(each)) for each in arguments)
         return replace(reply, usage=usage._replace(output=output))

@@ -19,6 +19,7 @@ mod shown;
 pub use code_points::{code_points, decoded, encoded, grouped, lossy};
 pub use cut::{Capped, Options, cap, fair_share};
 pub use json::{Member, NotJson, json_members};
+pub(crate) use json::{member_text, strings_in};
 pub use kinds::{Kind, kind_of};
 pub use references::{Reference, with_references};
 pub use seen_lines::{Repeat, SeenLines};

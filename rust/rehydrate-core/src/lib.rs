@@ -12,14 +12,15 @@
 //! store          memories in one SQLite file           selection     scores, packing and repair together
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
 //! context_store  what a thread must not lose: a log of operations, and what it adds up to
-//! batches        many texts counted or embedded        sessions      coding agents' sessions as texts to be found
-//! hook_settings  hooks in an agent's settings
+//! batches        many texts counted or embedded        linting       what a prompt wastes
+//! sessions       coding agents' sessions as texts      hook_settings hooks in an agent's settings
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! times          one time, as people write it          thread_log    what a thread's records add up to
+//! terminal       texts that a terminal shows
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -37,6 +38,7 @@ pub mod hook_settings;
 pub mod index;
 pub mod interrupt;
 pub mod json_stream;
+pub mod linting;
 pub mod notes;
 pub mod packing;
 pub mod prompt_cache;
@@ -47,6 +49,7 @@ pub mod selection;
 pub mod sessions;
 #[cfg(feature = "store")]
 pub mod store;
+pub mod terminal;
 pub mod thread_log;
 pub mod times;
 pub mod tokens;

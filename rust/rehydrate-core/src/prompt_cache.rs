@@ -3,7 +3,17 @@
 //! A cache that goes by marks keeps the prefixes that end at one, and looks for one from each mark back over some blocks. An
 //! automatic one keeps every prefix, in steps. Both keep nothing shorter than a minimum, and drop a prefix that was not used for
 //! its time to live; reading it restarts that time.
+mod shortened;
+
+use std::borrow::Cow;
+
 use rustc_hash::FxHashMap;
+
+use crate::error::{Error, Result};
+pub use shortened::{Policy, Sent, Shortened};
+
+/// Marks that a provider takes in a prompt.
+pub const MAX_MARKS: usize = 4;
 
 /// How a provider caches.
 #[derive(Clone, Copy, Debug)]
@@ -23,16 +33,26 @@ pub struct Rules {
 }
 
 /// A part of a prompt.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Segment<'a> {
     /// Equal for equal contents.
-    pub digest: &'a str,
+    pub digest: Cow<'a, str>,
     /// What it adds to the prompt.
     pub tokens: i64,
     /// Its content blocks.
     pub blocks: i64,
     /// Whether a mark is at its end.
     pub marked: bool,
+    /// A message, or else a tool or a system block.
+    pub is_message: bool,
+}
+
+impl Segment<'_> {
+    /// The tokens of all of these.
+    #[must_use]
+    pub fn total(segments: &[Self]) -> i64 {
+        segments.iter().map(|segment| segment.tokens).sum()
+    }
 }
 
 /// A prompt up to the end of one of its segments.
@@ -62,13 +82,23 @@ impl PromptCache {
     }
 
     /// The tokens of a prompt that are read and written, when it comes so many seconds later; it is kept from now on.
-    pub fn send(&mut self, segments: &[Segment<'_>], after: f64) -> (i64, i64) {
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for more marks than a provider takes, where marks count.
+    pub fn send(&mut self, segments: &[Segment<'_>], after: f64) -> Result<(i64, i64)> {
+        let marks = segments.iter().filter(|segment| segment.marked).count();
+        if marks > MAX_MARKS && !self.rules.automatic {
+            return Err(Error::Argument(format!(
+                "a prompt has {marks} breakpoints and providers take {MAX_MARKS}; leave out all but {MAX_MARKS}, the \
+                 last ones first of all"
+            )));
+        }
         self.now += after;
         let mut prefix = Prefix::default();
         let mut prefixes = Vec::with_capacity(segments.len());
         for segment in segments {
             let next = self.expires.len();
-            prefix.node = *self.nodes.entry((prefix.node, segment.digest.to_owned())).or_insert(next);
+            prefix.node = *self.nodes.entry((prefix.node, segment.digest.clone().into_owned())).or_insert(next);
             if prefix.node == next {
                 self.expires.push(-1.0);
             }
@@ -76,7 +106,7 @@ impl PromptCache {
             prefix.blocks += segment.blocks;
             prefixes.push(prefix);
         }
-        if self.rules.automatic { self.send_whole(&prefixes) } else { self.send_marked(&prefixes, segments) }
+        Ok(if self.rules.automatic { self.send_whole(&prefixes) } else { self.send_marked(&prefixes, segments) })
     }
 
     fn send_marked(&mut self, prefixes: &[Prefix], segments: &[Segment<'_>]) -> (i64, i64) {
@@ -130,24 +160,26 @@ mod tests {
         Rules { automatic: false, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1, has_fee: true };
 
     fn segment(digest: &str, tokens: i64, marked: bool) -> Segment<'_> {
-        Segment { digest, tokens, blocks: 1, marked }
+        Segment { digest: digest.into(), tokens, blocks: 1, marked, is_message: true }
     }
 
     #[test]
     fn what_ends_at_a_mark_is_read_until_its_time_is_over() {
         let mut cache = PromptCache::new(MARKED);
         let first = [segment("a", 3_000, true), segment("b", 50, false)];
-        assert_eq!(cache.send(&first, 0.0), (0, 3_000));
-        assert_eq!(cache.send(&[first[0], segment("c", 9, true)], 299.0), (3_000, 9));
-        assert_eq!(cache.send(&first, 301.0), (0, 3_000));
-        assert_eq!(cache.send(&[segment("d", 999, true)], 0.0), (0, 0));
+        assert_eq!(cache.send(&first, 0.0).unwrap(), (0, 3_000));
+        assert_eq!(cache.send(&[first[0].clone(), segment("c", 9, true)], 299.0).unwrap(), (3_000, 9));
+        assert_eq!(cache.send(&first, 301.0).unwrap(), (0, 3_000));
+        assert_eq!(cache.send(&[segment("d", 999, true)], 0.0).unwrap(), (0, 0));
+        let marks = vec![segment("a", 3_000, true); 5];
+        assert!(cache.send(&marks, 0.0).is_err());
     }
 
     #[test]
     fn an_automatic_cache_reads_in_steps() {
         let mut cache = PromptCache::new(Rules { automatic: true, step: 128, has_fee: false, ..MARKED });
         let first = [segment("a", 1_500, false), segment("b", 100, false)];
-        assert_eq!(cache.send(&first, 0.0), (0, 0));
-        assert_eq!(cache.send(&[first[0], segment("c", 100, false)], 1.0), (1_408, 0));
+        assert_eq!(cache.send(&first, 0.0).unwrap(), (0, 0));
+        assert_eq!(cache.send(&[first[0].clone(), segment("c", 100, false)], 1.0).unwrap(), (1_408, 0));
     }
 }

@@ -12,6 +12,7 @@ use crate::convert::NamedTuple;
 use crate::prepared::Selection;
 use crate::reading::Conversation;
 use blocks::Divided;
+pub use reasons::short_reason;
 use reasons::{Dropping, preview, why_dropped, why_kept};
 
 /// The engine's selection, and the units and messages that it keeps.

@@ -1,4 +1,4 @@
-//! JSON values in a stream of bytes; `rehydrate.rpc.splitter` reads them.
+//! JSON values in a stream of bytes; `rehydrate.rpc.server` reads them.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;

@@ -41,6 +41,7 @@ mod thinking;
 mod transcript;
 mod tuples;
 mod turns;
+mod usage;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -84,6 +85,7 @@ pub use strings::{Id, Numbers, Source};
 pub use thinking::{entries_without_thinking, has_claudes_thinking, is_claudes_thinking};
 use transcript::read_transcript;
 pub use transcript::{line_content, line_is_seen, line_is_users, part_key, transcript_branch};
+pub use usage::billed_usage;
 
 /// Reads one entry into an empty body.
 type ReadEntry = for<'py> fn(&mut Body, &Bound<'py, PyAny>) -> PyResult<Read<'py>>;

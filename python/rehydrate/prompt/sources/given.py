@@ -196,13 +196,16 @@ def system(*sections: str | Section, name: str = "system") -> HydrationSource:
     """Return a source of instructions: texts in order of rank, and sections unchanged.
 
     The section of a text is static, fully trusted and critical. It is never cut, whatever the
-    budget. Raises InvalidArgumentError if two sections have the same id.
+    budget. A blank one is left out: no provider takes an empty text. Raises InvalidArgumentError if
+    two sections have the same id.
 
     >>> source = system("You are a deployment assistant.", "Answer in one sentence.")
     >>> source.name
     'system'
     """
-    found = Found(tuple([_section(name, index, given) for index, given in enumerate(sections)]))
+    read = [_section(name, index, given) for index, given in enumerate(sections)]
+    said = [e for e in read if not isinstance(e.content, str) or e.content.strip()]
+    found = Found(tuple(said))
     ids = [section.id for section in found.sections]
     if repeated := next((id_ for id_ in ids if ids.count(id_) > 1), None):
         raise InvalidArgumentError(

@@ -62,7 +62,7 @@ pub(crate) fn compiled(any_case: &str, exact: &str) -> Regex {
     Regex::new(&source).expect("it is written correctly")
 }
 
-/// The regular expression of [`compiled`], of which only is asked whether it matches.
+/// The regular expression of [`compiled`], made when it is first used.
 pub(crate) struct Pattern {
     any_case: &'static str,
     exact: &'static str,
@@ -74,7 +74,11 @@ impl Pattern {
         Self { any_case, exact, compiled: OnceBox::new() }
     }
 
+    pub(crate) fn regex(&self) -> &Regex {
+        self.compiled.get_or_init(|| Box::new(compiled(self.any_case, self.exact)))
+    }
+
     pub(crate) fn is_match(&self, line: &str) -> bool {
-        self.compiled.get_or_init(|| Box::new(compiled(self.any_case, self.exact))).is_match(line)
+        self.regex().is_match(line)
     }
 }

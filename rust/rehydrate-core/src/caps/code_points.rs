@@ -82,7 +82,7 @@ pub(crate) fn lines(text: &[u32]) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Whether a line ends there for Python's `str.splitlines`.
-fn is_line_end(point: u32) -> bool {
+pub(crate) fn is_line_end(point: u32) -> bool {
     matches!(point, 0x0A..=0x0D | 0x1C..=0x1E | 0x85 | 0x2028 | 0x2029)
 }
 

@@ -1,7 +1,7 @@
 //! JSON read with the position of each value, so that values can be cut out letter for letter.
 //!
 //! It takes what Python's `json` takes: also `NaN`, `Infinity`, and halves of surrogate pairs in escapes.
-use super::code_points::{is, is_in, run, starts_with, trim};
+use super::code_points::{is, is_in, lossy, run, starts_with, trim};
 use crate::interrupt::checkpoint;
 
 /// Values nested deeper than this are not read as JSON.
@@ -287,4 +287,49 @@ pub(super) fn scalar_text(source: &[u32]) -> Option<Vec<u32>> {
         0x22 => Some(string(source)),
         _ => Some(source.to_vec()),
     }
+}
+
+/// The strings in the value of a text; strings that follow each other in an array are one, a line each.
+///
+/// # Errors
+/// [`NotJson`] where the text is anything but one value.
+pub(crate) fn strings_in(text: &[u32]) -> Result<Vec<Vec<u32>>> {
+    let (start, end) = only_value(text)?;
+    let mut found = Vec::new();
+    add_strings(text, start, end, &mut found)?;
+    Ok(found)
+}
+
+fn add_strings(text: &[u32], start: usize, end: usize, found: &mut Vec<Vec<u32>>) -> Result<()> {
+    if has(text, start, b'"') {
+        found.push(string(&text[start..end]));
+    } else if is_in(text[start], "[{") {
+        let inside = json_members(text, start)?;
+        let is_string = |member: &Member| has(text, member.start, b'"');
+        if has(text, start, b'[') && !inside.is_empty() && inside.iter().all(is_string) {
+            let lines: Vec<_> = inside.iter().map(|member| string(&text[member.start..member.end])).collect();
+            found.push(lines.join(&u32::from('\n')));
+        } else {
+            for member in inside {
+                add_strings(text, member.start, member.end, found)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first of these members of the object in a text: what a string says, the source of any other value.
+pub(crate) fn member_text(text: &[u32], keys: &[&str]) -> Option<Vec<u32>> {
+    let (start, _) = only_value(text).ok()?;
+    let members = if has(text, start, b'{') { json_members(text, start).ok()? } else { return None };
+    let member = keys.iter().find_map(|key| members.iter().rev().find(|member| lossy(&member.key) == *key))?;
+    let source = &text[member.start..member.end];
+    Some(scalar_text(source).unwrap_or_else(|| source.to_vec()))
+}
+
+/// Where the only value of a text begins and ends.
+fn only_value(text: &[u32]) -> Result<(usize, usize)> {
+    let start = skip(text, 0);
+    let end = value_end(text, start)?;
+    if skip(text, end) == text.len() { Ok((start, end)) } else { Err(NotJson) }
 }

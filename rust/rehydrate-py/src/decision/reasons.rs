@@ -60,6 +60,34 @@ pub fn why_dropped(dropping: &Dropping, tokens: i64, core: &Selection, unit: usi
     reason.to_owned()
 }
 
+/// How each reason begins, what it is in a few words, and in a sentence without figures.
+const SHORT: [(&str, &str, &str); 14] = [
+    ("most of what it mentions is kept", "said elsewhere", "most of what it mentions is kept elsewhere"),
+    ("others are worth more", "outbid", "others are worth more per token"),
+    ("others score higher", "outscored", "others score higher"),
+    ("needs ", "too big", "needs more tokens than are free"),
+    ("memory covers ", "in memory", "memory holds most of it already"),
+    ("worth its tokens", "worth it", "worth its tokens"),
+    ("rule of the user", "user's rule", "rules of the user"),
+    ("among the best scores", "best scores", "among the best scores"),
+    ("a user turn must come first", "must lead", "a user turn must come first"),
+    ("last user turn", "last user turn", "the user's last turn is always kept"),
+    ("reply that the user", "reply", "the reply that the user answers is always kept"),
+    ("open tool loop", "open loop", "a tool loop that goes on is always kept"),
+    ("system", "system", "system messages are always kept"),
+    ("pinned by the caller", "pinned", "pinned with --pin"),
+];
+/// What is always kept is the last of them.
+const PINS: usize = 9;
+
+/// A reason in a few words, in a sentence without figures, and whether it is of what is always kept.
+#[pyfunction]
+pub fn short_reason(reason: &str) -> (String, String, bool) {
+    let place = SHORT.iter().position(|(beginning, ..)| reason.starts_with(beginning));
+    let (short, sentence) = place.map_or((reason, reason), |at| (SHORT[at].1, SHORT[at].2));
+    (short.to_owned(), sentence.to_owned(), place.is_some_and(|at| at >= PINS))
+}
+
 /// The beginning of the first text of these messages that has one, on one line.
 pub fn preview(of: &Columns, members: &[usize]) -> String {
     for (text, _) in members.iter().flat_map(|&at| of.pieces(at)) {

@@ -76,6 +76,8 @@ pub struct Call<'py> {
     pub id: Option<Bound<'py, PyString>>,
     pub name: Option<Bound<'py, PyAny>>,
     pub input: Option<Bound<'py, PyAny>>,
+    /// The name of the field of the input.
+    pub key: Bound<'py, PyString>,
     pub state: State,
     /// Whether the provider runs it.
     pub by_provider: bool,
@@ -99,12 +101,17 @@ impl<'py> Call<'py> {
             Some("output-denied") => State::Denied,
             _ => State::Unknown,
         };
-        let input = match part.get(interned!(py, "input"))? {
-            None => part.get(interned!(py, "rawInput"))?,
-            input => input,
-        };
+        let (mut input, mut key) = (None, interned!(py, "input"));
+        for name in [key, interned!(py, "rawInput"), interned!(py, "args")] {
+            input = part.get(name)?; // `args` is version 4's
+            if input.is_some() {
+                key = name;
+                break;
+            }
+        }
         let by_provider = part.is_set(interned!(py, "providerExecuted"))?;
-        Ok(Self { id: part.text(interned!(py, "toolCallId"))?, name, input, state, by_provider })
+        let id = part.text(interned!(py, "toolCallId"))?;
+        Ok(Self { id, name, input, key: key.clone(), state, by_provider })
     }
 
     pub fn is_answered(&self) -> bool {
@@ -312,6 +319,43 @@ fn read_value<'py>(body: &mut Body, value: Option<Bound<'py, PyAny>>, at: At<'_,
 
 fn read_json(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
     let Some(value) = value else { return Ok(()) };
+    if let Some(items) = mcp_items(&value)? {
+        for item in items {
+            match item {
+                McpItem::Image(_) => body.images += 1,
+                McpItem::Text(text) => body.add(Some(text), PieceKind::ToolResult, None)?,
+            }
+        }
+        return Ok(());
+    }
     let text = python(value.py(), "compact_json", (value,))?;
     body.add(Some(text), PieceKind::ToolResult, None)
+}
+
+/// A part of what a tool of an MCP server returned.
+pub enum McpItem<'py> {
+    Image(Bound<'py, PyAny>),
+    /// A text, or the JSON of anything else.
+    Text(Bound<'py, PyAny>),
+}
+
+/// What a tool of an MCP server returned, where it has an image: `@ai-sdk/mcp` (2026-11) sends it as one. None for all else,
+/// which is sent as JSON.
+pub fn mcp_items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<McpItem<'py>>>> {
+    let (py, mut has_image) = (value.py(), false);
+    let Some(of) = Fields::of(value) else { return Ok(None) };
+    let mut items = Vec::new();
+    for item in listed(of.get(interned!(py, "content"))?.as_ref())? {
+        let Some(of) = Fields::of(&item) else { return Ok(None) };
+        let kind = of.kind()?;
+        items.push(match kind.name().as_ref() {
+            "image" if of.text(interned!(py, "data"))?.is_some() => {
+                has_image = true;
+                McpItem::Image(item)
+            }
+            "text" => McpItem::Text(of.get(interned!(py, "text"))?.unwrap_or(item)),
+            _ => McpItem::Text(python(py, "compact_json", (item,))?),
+        });
+    }
+    Ok(has_image.then_some(items))
 }

@@ -7,7 +7,7 @@ use super::ai_sdk::{Call, Is as Part, State, part_is};
 use super::bedrock::{Is, KEYS};
 use super::chat::function_id;
 use super::codex::codex_line;
-use super::fields::{Fields, listed};
+use super::fields::{Fields, listed, text_of};
 use super::gemini::{Is as Holds, Waiting, data_of};
 use super::inputs::is_signed;
 use super::langchain::langchain_inputs;
@@ -195,8 +195,8 @@ fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, is_ui: bool) -> PyResult<Inputs<'py>> 
         if call.state == State::Streaming && is_ui {
             continue;
         }
-        let is_own = call.id.is_some() && !call.by_provider && part.get(interned!(py, "input"))?.is_some();
-        let place = (key, number, "input").into_pyobject(py)?;
+        let is_own = call.id.is_some() && !call.by_provider && call.input.is_some() && text_of(&call.key) != "rawInput";
+        let place = (key, number, call.key).into_pyobject(py)?;
         let read = (call.id, call.name, call.input, PyTuple::new(py, [place])?, false);
         found.push(is_own.then_some(read));
     }

@@ -9,7 +9,7 @@ use crate::interned::{Interned, interned};
 use crate::reading::{BEDROCK_KEYS, Fields, is_list, text_of};
 
 /// A result of nothing: Converse refuses an empty text, and an error without a content.
-const EMPTY: &str = "(empty)";
+pub const EMPTY: &str = "(empty)";
 const IMAGES: &[&str] = &["png", "jpeg", "gif", "webp"];
 const DOCUMENTS: [(&str, &str); 9] = [
     ("application/pdf", "pdf"),

@@ -6,11 +6,13 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
 use super::neutral::dict;
 use crate::interned::interned;
-use crate::reading::ai_sdk::{Call, Is, State, denial, part_is, text_data};
+use crate::reading::ai_sdk::{Call, Is, McpItem, State, denial, mcp_items, part_is, text_data};
 use crate::reading::{Fields, Id, is_list, listed, python, text_of};
 
 /// What the SDK says to the model of a call that the user did not let be run.
 const DENIED: &str = "Tool execution denied.";
+/// The result of a call that needs none in the AI SDK, and has none: every other provider wants one.
+const NO_RESULT: &str = "(Its result is not in these messages.)";
 
 /// Anthropic's messages, each with the index of its entry.
 type Written<'py> = Vec<(Bound<'py, PyAny>, Vec<usize>)>;
@@ -18,21 +20,29 @@ type Written<'py> = Vec<(Bound<'py, PyAny>, Vec<usize>)>;
 /// The entries as Anthropic's messages; the first has the index `first`. A step of a UI message is one message with its calls,
 /// and one with their results.
 pub fn as_anthropic<'py>(entries: &Bound<'py, PyAny>, first: usize, is_ui: bool) -> PyResult<Written<'py>> {
-    let mut writer = Writer { is_ui, answered: answered(entries)?, asked: HashMap::new(), made: Vec::new() };
+    let (answered, asked) = (answered(entries)?, HashMap::new());
+    let mut writer = Writer { is_ui, answered, asked, allowed: Vec::new(), made: Vec::new() };
     for (at, raw) in entries.try_iter()?.enumerate() {
         let (raw, index) = (raw?, first + at);
         let entry = Fields::needed(&raw, index, String::new)?;
         let key = if is_ui { interned!(raw.py(), "parts") } else { interned!(raw.py(), "content") };
+        let role = entry.get(interned!(raw.py(), "role"))?;
+        if is_ui || !is(role.as_ref(), "tool")? {
+            writer.end_allowed()?;
+        }
         match entry.get(key)? {
-            Some(parts) if is_list(&parts) => writer.add(entry, &parts, index)?,
+            Some(parts) if is_list(&parts) => writer.add(role.as_ref(), &parts, index)?,
             Some(text) => {
-                let role = entry.get(interned!(raw.py(), "role"))?;
                 writer.made.push((dict!(raw.py(), "role": role, "content": text).into_any(), vec![index]));
             }
             None => writer.made.push((raw.clone(), vec![index])),
         }
     }
     Ok(writer.made)
+}
+
+fn is(role: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult<bool> {
+    role.map_or(Ok(false), |role| role.eq(name))
 }
 
 /// The ids of the calls that have a result.
@@ -56,17 +66,19 @@ fn key_of(part: Fields<'_, '_>, key: &Bound<'_, PyString>) -> PyResult<Option<Ve
 
 struct Writer<'py> {
     is_ui: bool,
+    /// The calls that have a result.
     answered: HashSet<Vec<u8>>,
     /// The calls of which the user was asked, by the id of the request.
     asked: HashMap<Vec<u8>, Bound<'py, PyString>>,
+    /// The calls that the user let be run and that have no result, each with the index of the entry that says so.
+    allowed: Vec<(Option<Bound<'py, PyString>>, usize)>,
     made: Written<'py>,
 }
 
 impl<'py> Writer<'py> {
-    fn add(&mut self, entry: Fields<'_, 'py>, parts: &Bound<'py, PyAny>, index: usize) -> PyResult<()> {
-        let py = parts.py();
-        let role = entry.get(interned!(py, "role"))?;
-        let (mut said, mut results) = (PyList::empty(py), PyList::empty(py));
+    fn add(&mut self, role: Option<&Bound<'py, PyAny>>, parts: &Bound<'py, PyAny>, index: usize) -> PyResult<()> {
+        let (py, is_models) = (parts.py(), is(role, "assistant")?);
+        let (mut said, mut results, mut has_own) = (PyList::empty(py), PyList::empty(py), false);
         for raw in parts.try_iter()? {
             let raw = raw?;
             let Some(part) = Fields::of(&raw) else {
@@ -74,30 +86,44 @@ impl<'py> Writer<'py> {
                 continue;
             };
             let kind = part.kind()?;
-            match part_is(&kind.name(), self.is_ui) {
-                Is::Tool => {
-                    let call = Call::of(part, true)?;
-                    if call.state != State::Streaming {
-                        said.append(tool_use(py, &call)?)?;
+            let what = part_is(&kind.name(), self.is_ui);
+            if is_models && !has_own && !results.is_empty() && what != Is::Result {
+                // What the model says after a result that its provider brought.
+                self.end(role, &said, &results, index)?;
+                (said, results) = (PyList::empty(py), PyList::empty(py));
+            }
+            match what {
+                Is::Tool | Is::Call => {
+                    let call = Call::of(part, self.is_ui)?;
+                    let state = if self.is_ui { call.state } else { State::Open };
+                    if state == State::Streaming {
+                        continue;
                     }
-                    if call.is_answered() {
-                        results.append(tool_result(py, call.id, said_by(part, call.state)?)?)?;
+                    has_own |= !call.by_provider;
+                    said.append(tool_use(py, &call)?)?;
+                    if matches!(state, State::Output | State::Error | State::Denied) {
+                        results.append(tool_result(py, call.id, said_by(part, state)?)?)?;
+                    } else if call.by_provider && !self.is_answered(call.id.as_ref())? {
+                        // It is answered, whatever is still decided of it.
+                        self.answered.extend(key_of(part, interned!(py, "toolCallId"))?);
+                        results.append(no_result(py, call.id)?)?;
+                    } else if state == State::Responded {
+                        self.allowed.push((call.id, index));
                     }
                 }
-                Is::Call => said.append(tool_use(py, &Call::of(part, false)?)?)?,
                 Is::Result => {
                     let output = output_of(part)?;
                     results.append(tool_result(py, part.text(interned!(py, "toolCallId"))?, output)?)?;
                 }
                 Is::Approval => {
                     said.append(dict!(py, "type": kind.0))?; // the reader notes that it is not sent
-                    if let Some(result) = self.denied(part)? {
+                    if let Some(result) = self.denied(part, index)? {
                         results.append(result)?;
                     }
                 }
                 Is::Unsent if kind.name() == "step-start" => {
-                    self.end(role.as_ref(), &said, &results, index)?;
-                    (said, results) = (PyList::empty(py), PyList::empty(py));
+                    self.end(role, &said, &results, index)?;
+                    (said, results, has_own) = (PyList::empty(py), PyList::empty(py), false);
                 }
                 Is::Unsent => {}
                 Is::Thought => said.append(dict!(py, "type": "thinking"))?,
@@ -109,7 +135,21 @@ impl<'py> Writer<'py> {
                 Is::Text | Is::Other => said.append(raw)?,
             }
         }
-        self.end(role.as_ref(), &said, &results, index)
+        self.end(role, &said, &results, index)
+    }
+
+    fn is_answered(&self, id: Option<&Bound<'py, PyString>>) -> PyResult<bool> {
+        id.map_or(Ok(false), |id| Ok(self.answered.contains(Id::of(id.clone())?.as_bytes())))
+    }
+
+    /// Give the calls that the user let be run a result, where others follow: nobody ran them.
+    fn end_allowed(&mut self) -> PyResult<()> {
+        for (id, index) in std::mem::take(&mut self.allowed) {
+            let Some(py) = id.as_ref().map(Bound::py) else { continue };
+            let content = PyList::new(py, [no_result(py, id)?])?;
+            self.made.push((dict!(py, "role": "user", "content": content).into_any(), vec![index]));
+        }
+        Ok(())
     }
 
     fn end(
@@ -130,21 +170,23 @@ impl<'py> Writer<'py> {
     }
 
     /// Note a request, or the result of a call that was denied: the SDK writes it only when it runs again.
-    fn denied(&mut self, part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn denied(&mut self, part: Fields<'_, 'py>, index: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = part.as_any().py();
         let Some(approval) = key_of(part, interned!(py, "approvalId"))? else { return Ok(None) };
         if let Some(call) = part.text(interned!(py, "toolCallId"))? {
             self.asked.insert(approval, call);
             return Ok(None);
         }
-        let is_approved = part.is_set(interned!(py, "approved"))?;
-        match self.asked.remove(&approval) {
-            Some(call) if !is_approved && !self.answered.contains(Id::of(call.clone())?.as_bytes()) => {
-                let reason = part.get(interned!(py, "reason"))?;
-                tool_result(py, Some(call), (as_texts(py, reason, DENIED)?, true)).map(Some)
-            }
-            _ => Ok(None),
+        let Some(call) = self.asked.remove(&approval) else { return Ok(None) };
+        if self.is_answered(Some(&call))? {
+            return Ok(None);
         }
+        if part.is_set(interned!(py, "approved"))? {
+            self.allowed.push((Some(call), index));
+            return Ok(None);
+        }
+        let reason = part.get(interned!(py, "reason"))?;
+        tool_result(py, Some(call), (as_texts(py, reason, DENIED)?, true)).map(Some)
     }
 }
 
@@ -169,22 +211,37 @@ fn tool_result<'py>(
     Ok(made)
 }
 
-/// A value as a content: a text as it is, anything else as JSON.
+fn no_result<'py>(py: Python<'py>, id: Option<Bound<'py, PyString>>) -> PyResult<Bound<'py, PyDict>> {
+    tool_result(py, id, (as_texts(py, None, NO_RESULT)?, false))
+}
+
+/// A value as a content: a text as it is, anything else as JSON, but for images of an MCP server.
 fn as_texts<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>, default: &str) -> PyResult<Bound<'py, PyList>> {
+    let block = |text| Ok(dict!(py, "type": "text", "text": text));
     let text = match value {
         None => PyString::new(py, default).into_any(),
         Some(value) if value.is_instance_of::<PyString>() => value,
-        Some(value) => python(py, "compact_json", (value,))?,
+        Some(value) => match mcp_items(&value)? {
+            Some(items) => {
+                let block = |item| match item {
+                    McpItem::Image(image) => medium(Fields::needed(&image, 0, String::new)?),
+                    McpItem::Text(text) => block(text),
+                };
+                return PyList::new(py, items.into_iter().map(block).collect::<PyResult<Vec<_>>>()?);
+            }
+            None => python(py, "compact_json", (value,))?,
+        },
     };
-    PyList::new(py, [dict!(py, "type": "text", "text": text)])
+    PyList::new(py, [block(text)?])
 }
 
 fn output_of<'py>(part: Fields<'_, 'py>) -> PyResult<Output<'py>> {
     let py = part.as_any().py();
-    let output = match part.get(interned!(py, "output"))? {
-        None => part.get(interned!(py, "result"))?, // version 4
-        output => output,
-    };
+    let output = part.get(interned!(py, "output"))?;
+    if output.is_none() {
+        let result = part.get(interned!(py, "result"))?; // version 4's
+        return Ok((as_texts(py, result, "")?, part.is_set(interned!(py, "isError"))?));
+    }
     let Some(of) = output.as_ref().and_then(Fields::of) else { return Ok((as_texts(py, output, "")?, false)) };
     let value = of.get(interned!(py, "value"))?;
     match of.kind()?.name().as_ref() {
@@ -231,7 +288,11 @@ fn medium<'py>(part: Fields<'_, 'py>) -> PyResult<Bound<'py, PyDict>> {
     let Some(data) = data else { return Ok(dict!(py, "type": kind.0)) };
     let is_image = kind.name().starts_with("image");
     let default = if is_image { "image/png" } else { "application/octet-stream" };
-    let media_type = part.text(interned!(py, "mediaType"))?.unwrap_or_else(|| PyString::new(py, default));
+    let media_type = match part.text(interned!(py, "mediaType"))? {
+        None => part.text(interned!(py, "mimeType"))?, // MCP's
+        known => known,
+    };
+    let media_type = media_type.unwrap_or_else(|| PyString::new(py, default));
     let is_image = is_image || text_of(&media_type).starts_with("image/");
     let source = match data.cast::<PyString>() {
         Ok(url) if text_of(url).contains(':') => dict!(py, "type": "url", "url": url),

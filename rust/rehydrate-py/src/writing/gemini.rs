@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
+use super::bedrock::EMPTY;
 use super::neutral::{Answer, Call, Key, Media, Message, Part, Sent, after, dict, joined, key_of, texts_of};
 use super::system_apart::{Placed, placed_in};
 use super::{Lost, Rendered};
@@ -155,6 +156,10 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
         let media: Vec<_> = media.filter_map(|part| if let Part::Media(of) = part { Some(of) } else { None }).collect();
         for of in media.into_iter().rev() {
             parts.insert(0, medium(of)?);
+        }
+        if each.role == Role::User && responses.is_empty() && parts.is_empty() {
+            // No text is empty here, and without a user's content the model's calls may follow one of its own.
+            parts.push(dict!(py, "text": EMPTY));
         }
         for (is_models, parts) in [(false, responses), (is_models, parts)] {
             if !parts.is_empty() {

@@ -182,6 +182,7 @@ pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
     } else if let Some((used, true)) = used {
         ("bedrock", used.get(interned!(py, "toolUseId"))?, (used, named), (used, input))
     } else if of.has(interned!(py, "toolCallId"))? {
+        let input = if of.has(input)? { input } else { interned!(py, "args") }; // version 4's
         ("ai_sdk", of.get(interned!(py, "toolCallId"))?, (of, interned!(py, "toolName")), (of, input))
     } else if of.has(interned!(py, "call_id"))? {
         ("openai_responses", of.get(interned!(py, "call_id"))?, (of, named), (of, arguments))
