@@ -58,7 +58,7 @@ $(VENV)/strands $(VENV)/haystack: $(VENV)/%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q --no-deps --upgrade --target $@ --group $*
 	@touch $@
 
-# CI runs every test. A contributor's run leaves out Ray and Spark, and the hosts' and the laboratory's where nothing of theirs changed.
+# CI runs every test. A contributor's run leaves out Ray and Spark, and those of each distribution beside the core of which nothing changed.
 test: $(VENV)/.weights $(if $(CI),$(VENV)/strands $(VENV)/haystack)  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
 	cargo test -q -p rehydrate-core $(CARGO)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,$$($(BIN)/python -m tools.untouched))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.postgres_server import drop_database, new_database, require_psycopg, server
+from tests.postgres_server import borrow_database, give_back, require_psycopg, server
 from tests.sizes import PROFILE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 
 settings.register_profile("default", max_examples=20, derandomize=True, **_PATIENT)
-settings.register_profile("deep", max_examples=40, derandomize=True, **_PATIENT)
+settings.register_profile("deep", max_examples=25, derandomize=True, **_PATIENT)
 settings.register_profile("random", max_examples=500, **_PATIENT)
 settings.load_profile(PROFILE)
 
@@ -69,10 +69,10 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture
 def postgres(postgres_server: str) -> Iterator[str]:
-    """The URL of an empty database of its own."""
-    url = new_database(postgres_server)
+    """The URL of a database without a row."""
+    url = borrow_database(postgres_server)
     yield url
-    drop_database(url)
+    give_back(url)
 
 
 def pytest_collection() -> None:

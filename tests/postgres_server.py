@@ -88,3 +88,26 @@ def drop_database(url: str) -> None:
     server_url, _, name = url.rpartition("/")
     with psycopg.connect(f"{server_url}/postgres", autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+_EMPTIED: list[str] = []
+
+
+def borrow_database(url: str) -> str:
+    """Return a database without a row: one that was given back, or a new one."""
+    return _EMPTIED.pop() if _EMPTIED else new_database(url)
+
+
+def give_back(url: str) -> None:
+    """Empty a borrowed database for the next test; another one would take ten times as long."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        (made,) = connection.execute("SELECT to_regclass(%s)", [TABLES[-1]]).fetchone() or [None]
+        if made is not None:
+            connection.execute(f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE")
+    _EMPTIED.append(url)

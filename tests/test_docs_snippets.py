@@ -114,12 +114,15 @@ def imported(tree: ast.AST) -> list[tuple[str, str]]:
     return names
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_name_that_an_example_imports_exists(page: Path) -> None:
-    for example in examples(page):
-        for module, name in imported(ast.parse(example.code)):
-            with contextlib.suppress(MissingPackageError):  # the host of an adapter
-                assert getattr(import_module(module), name, None) is not None, (example.where, name)
+def test_every_name_that_an_example_imports_exists() -> None:
+    for page in PAGES:
+        for example in examples(page):
+            for module, name in imported(ast.parse(example.code)):
+                with contextlib.suppress(MissingPackageError):  # the host of an adapter
+                    assert getattr(import_module(module), name, None) is not None, (
+                        example.where,
+                        name,
+                    )
 
 
 def test_every_python_fence_is_seen() -> None:
@@ -139,19 +142,19 @@ def commands(page: Path) -> list[str]:
     return [re.split(r" [|>] ", line)[0] for line in lines]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_command_line_knows_every_command(page: Path) -> None:
-    for command in commands(page):
-        _, *arguments = shlex.split(command, comments=True)
-        assert arguments
-        cli._parser().parse_args(arguments)  # exits where it does not know them
+def test_the_command_line_knows_every_command() -> None:
+    for page in PAGES:
+        for command in commands(page):
+            _, *arguments = shlex.split(command, comments=True)
+            assert arguments, (page, command)
+            cli._parser().parse_args(arguments)  # exits where it does not know them
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_make_target_exists(page: Path) -> None:
+def test_every_make_target_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.findall(r"^make (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [target for target in targets if f"\n{target}:" not in makefile] == []
+    for page in PAGES:
+        targets = re.findall(r"^make (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert [target for target in targets if f"\n{target}:" not in makefile] == []
 
 
 # ------------------------------------------------------------------------------------------- links
@@ -179,14 +182,14 @@ def links(page: Path) -> list[str]:
     return [link for link in found if not re.match(r"[a-z]+:", link)]
 
 
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
-    for link in links(page):
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
-        assert target.exists(), link
-        if anchor:
-            assert anchor in anchors(target), link
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    for page in LINKED:
+        for link in links(page):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), (page, link)
+            if anchor:
+                assert anchor in anchors(target), (page, link)
 
 
 def test_the_index_links_every_page() -> None:

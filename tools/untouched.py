@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves out: those of hosts and laboratory, where no change touches them.
+"""Which tests `make test` leaves out: those of a distribution that no change touches.
 
     python -m tools.untouched
 
@@ -18,13 +18,23 @@ from tools.distributions import ROOT, manifest, rooms
 ENGINES = ("tests/integrations/test_ray_data.py", "tests/integrations/test_spark.py")
 """They start clusters: CI's, or run by name."""
 TESTS = {
-    "rehydrate_hosts": ("tests/integrations", "tests/rpc", "tests/cli/test_mcp.py"),
+    "rehydrate_hosts": (
+        "tests/integrations",
+        "tests/rpc",
+        "tests/cli/test_mcp.py",
+        "tests/agent/models",
+        "tests/agent/stress",
+        "tests/agent/test_mcp.py",
+        "tests/agent/test_telemetry.py",
+        "tests/agent/test_traced_turns.py",
+    ),
     "rehydrate_lab": (
         "tests/batch",
         "tests/page",
         "tests/cli/test_batch.py",
         "tests/cli/test_eval.py",
     ),
+    "rehydrate_postgres": ("tests/memory/postgres",),
 }
 """The tests of a distribution, from its root; what few seconds test is always run."""
 

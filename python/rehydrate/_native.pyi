@@ -20,6 +20,7 @@ from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store.operations import Item, Operation, Span
 from rehydrate.context.context_store.tools import ToolUse
+from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
@@ -738,24 +739,18 @@ def lint(
     subject: Any, definitions: Sequence[str], min_prefix: int, counter: str, rules: Sequence[str]
 ) -> list[tuple[Any, ...]]: ...
 
-# What of each prompt a provider's cache reads and writes, after the provider shortened it by its
-# policy: (read, written, all tokens) of what a summary is written from, None without one, and of
-# what is answered. `results` are the segments with results of tool calls.
+# A provider's cache of the prompts that it was sent, which it shortens by its policy: it takes a
+# price's rules, the time to live, and the shortest prefix that it keeps. `send` returns the usage
+# of a summary of a prompt that is sent `after` seconds, all 0 without one, and that of the prompt.
+# `results` are the segments with results of tool calls.
 @final
 class PromptCache:
     def __new__(
-        cls,
-        automatic: bool,
-        lookback: int,
-        lifetime: float,
-        minimum: int,
-        step: int,
-        has_fee: bool,
-        policy: ProviderPolicy,
+        cls, price: Price, ttl: str, minimum: int, policy: ProviderPolicy
     ) -> PromptCache: ...
     def send(
-        self, segments: Sequence[Segment], after: float, results: Sequence[int]
-    ) -> tuple[tuple[int, int, int] | None, tuple[int, int, int]]: ...
+        self, segments: Sequence[Segment], after: float, results: Sequence[int] = ...
+    ) -> tuple[Usage, Usage]: ...
 
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...

@@ -17,18 +17,18 @@ import pytest
 
 from rehydrate.batch import compact_batch
 from tests.batch.folders import ROOT, chat, table, tool_chat
-from tests.sizes import PATIENCE_SECONDS, sized
+from tests.sizes import PATIENCE_SECONDS
 
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and /proc of Linux")
-ROWS = 700
+ROWS = 400
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of conversations, in about 30 parts."""
+    """A table of conversations, in about 20 parts."""
     path = tmp_path_factory.mktemp("given") / "given.parquet"
     rows = [tool_chat(n) + chat(n, 60) if n % 90 else "[{" for n in range(ROWS)]
     pq.write_table(table(rows, [f"row {n}" for n in range(ROWS)]), path, row_group_size=200)
@@ -138,7 +138,7 @@ def test_workers_that_are_killed_lose_no_row(given: Path, expected: bytes, tmp_p
     out = tmp_path / "out.parquet"
     killed: set[int] = set()
     with started(given, out) as run:
-        for _ in range(sized(2, 4)):
+        for _ in range(2):
             wait_until(lambda: set(workers_of(run)) - killed, run)
             wait_until(lambda: len(parts_of(out)) > len(killed), run)
             worker = min(set(workers_of(run)) - killed)

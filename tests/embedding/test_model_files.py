@@ -1,4 +1,4 @@
-"""Reading a model folder: graph, length, pooling, and missing or damaged files."""
+"""Where models are, and reading a model folder: graph, length, pooling, and what is damaged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.embedding.model_files import read_model_files
+from rehydrate.embedding import installed_models
+from rehydrate.embedding.model_files import find_model, models_home, read_model_files
 from rehydrate.errors import InvalidArgumentError, ModelError
 
 
@@ -97,3 +98,24 @@ def test_weights_beside_the_graph_are_part_of_what_names_the_space(tmp_path: Pat
     assert read_model_files(tmp_path, "int8", None).digest == before
     put(tmp_path, **{"model.onnx_data": "others!"})
     assert read_model_files(tmp_path, "int8", None).digest != before
+
+
+def test_the_home_is_the_users_own_and_can_be_moved(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert models_home({}) == tmp_path / ".cache" / "rehydrate" / "models"
+    assert models_home({"REHYDRATE_HOME": "~/r"}) == tmp_path / "r" / "models"
+    assert models_home({"REHYDRATE_HOME": "", "XDG_CACHE_HOME": ""}) == models_home({})
+
+
+def test_a_folder_is_a_model_where_it_has_a_manifest(tmp_path):
+    environ = {"REHYDRATE_HOME": str(tmp_path)}
+    for name in ("b", "a", ".half.new", "empty"):
+        model_folder_of = tmp_path / "models" / name
+        model_folder_of.mkdir(parents=True)
+        if name != "empty":
+            (model_folder_of / "rehydrate.json").write_text("{}")
+    assert [folder.name for folder in installed_models(environ)] == ["a", "b"]
+    assert find_model("a", environ) == tmp_path / "models" / "a"
+    assert find_model("empty", environ) is None
+    assert find_model("../models/a", environ) is None

@@ -1,4 +1,4 @@
-"""A conversation says what its named tuples say, and is grouped as they would be."""
+"""A conversation says what its named tuples say."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from rehydrate import compact_context
 from rehydrate._native import Draft
 from rehydrate.formats import FORMATS, parse
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
-from tests.formats.reading_twin import group
-from tests.formats.slow_conversation import SlowConversation
 from tests.strategies import conversations, damaged
 
 ids = st.lists(st.sampled_from(["a", "b", "c", "\ud800", "\udfff"]), max_size=2).map(tuple)
@@ -66,64 +64,31 @@ def without_empty(found: tuple[Message, ...]) -> tuple[Message, ...]:
     return tuple(m._replace(pieces=tuple(p for p in m.pieces if p.text)) for m in found)
 
 
-@given(linked())
-def test_messages_are_grouped_alike(
-    given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
-) -> None:
-    found, links = given_
-    inside = grouped(found, links)
-    assert inside.messages == without_empty(found)
-    assert inside.units == group(without_empty(found), links)
-
-
-def assert_says_the_same(inside: Conversation) -> None:
-    """Compare the conversation with its slow twin."""
-    plain = SlowConversation.of(inside)
+def assert_says_what_its_messages_say(inside: Conversation) -> None:
+    """What is found among the messages in other ways is recorded in `test_readings`."""
+    messages, units = inside.messages, inside.units
     facts = (inside.ignored, inside.user_first, inside.bound)
-    same = Conversation(inside.format, inside.messages, inside.units, *facts)
+    same = Conversation(inside.format, messages, units, *facts)
     assert inside == same and hash(inside) == hash(same)
     assert copy.deepcopy(inside) == pickle.loads(pickle.dumps(inside)) == same
-    assert inside.message_count == len(plain.messages)
-    assert inside.unit_count == len(plain.units)
-    assert inside.indices == plain.indices
-    assert inside.roles == plain.roles
-    assert inside.last_user_message() == plain.last_user_message()
-    assert inside.last_user_turn() == plain.last_user_turn()
-    assert inside.open_tool_loop() == plain.open_tool_loop()
-    assert inside.loop_start() == plain.loop_start()
-    assert inside.answered_reply() == plain.answered_reply()
-    assert inside.thoughts_of_open_loop() == plain.thoughts_of_open_loop()
-    assert inside.turn_of_open_loop() == plain.turn_of_open_loop()
-    for thoughts in (True, False):
-        pins = inside.pins(thoughts=thoughts)
-        assert list(pins.items()) == list(plain.pins(thoughts=thoughts).items())
-    assert inside.kept_for_words() == plain.kept_for_words()
-    assert inside.unit_of() == plain.unit_of()
-    assert inside.lone_texts("") == plain.lone_texts("")
-    flags = [unit % 3 == 0 for unit in range(len(plain.units))]
-    assert inside.kept_messages(flags) == plain.kept_messages(flags)
-    assert inside.dropped_indices(flags) == plain.dropped_indices(flags)
-    some = plain.indices[::2]
-    assert inside.units_holding(some) == plain.units_holding(some)
-    assert inside.first_said() == plain.first_said()
-    for floats in (True, False):
-        assert inside.shared_ends(floats) == plain.shared_ends(floats)
-    assert inside.leading_system() == plain.leading_system()
-    for message in plain.messages:
-        for piece in message.pieces:
-            assert inside.quoting(piece.text[1:]) == plain.quoting(piece.text[1:])
+    assert (inside.message_count, inside.unit_count) == (len(messages), len(units))
+    assert inside.indices == [message.index for message in messages]
+    assert inside.unit_of() == {
+        index: at for at, unit in enumerate(units) for index in unit.members
+    }
+    some = set(inside.indices[::2])
+    holding = [at for at, unit in enumerate(units) if some.intersection(unit.members)]
+    assert inside.units_holding(some) == holding
+    for text in {piece.text[1:] for message in messages for piece in message.pieces}:
+        quoting = (m.index for m in messages for piece in m.pieces if text in piece.text)
+        assert inside.quoting(text) == next(quoting)
     assert inside.quoting("\ud83d nobody said this") is None
-    assert inside.answers() == [(id_, m.index) for m in plain.messages for id_ in m.answers]
-    for start in range(0, len(plain.messages) + 2, 3):
-        later = tuple(each for each in plain.messages if each.index >= start)
-        assert inside.messages_from(start) == later
-        assert (start in inside) == (start in plain.indices)
-        assert inside.last_turn_within(start) == plain.last_turn_within(start)
-    calls = [id_ for each in plain.messages for id_ in each.calls]
-    assert inside.repeats_calls() == (len(set(calls)) < len(calls))
-    both = inside.followed_by(inside, 1_000)
-    moved = tuple(each._replace(index=each.index + 1_000) for each in plain.messages)
-    assert both.messages == plain.messages + moved
+    assert inside.answers() == [(id_, m.index) for m in messages for id_ in m.answers]
+    for start in range(0, len(messages) + 2, 3):
+        assert inside.messages_from(start) == tuple(m for m in messages if m.index >= start)
+        assert (start in inside) == (start in inside.indices)
+    moved = tuple(each._replace(index=each.index + 1_000) for each in messages)
+    assert inside.followed_by(inside, 1_000).messages == messages + moved
 
 
 @given(linked())
@@ -131,13 +96,17 @@ def test_a_conversation_of_any_messages_says_what_the_messages_say(
     given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
 ) -> None:
     found, links = given_
-    assert_says_the_same(grouped(found, links))
-    units = group(found, links)
+    inside = grouped(found, links)
+    assert inside.messages == without_empty(found)
+    assert_says_what_its_messages_say(inside)
+    units = tuple(
+        Unit(each.members, tuple(found[at // 2] for at in each.members)) for each in inside.units
+    )
     inside = Conversation("plain", found, units)
     assert inside.messages is found
     assert inside.units is units
-    assert_says_the_same(inside)
-    assert_says_the_same(inside.replace(bound=[each.index for each in found[::2]]))
+    assert_says_what_its_messages_say(inside)
+    assert_says_what_its_messages_say(inside.replace(bound=[each.index for each in found[::2]]))
 
 
 @given(linked())
@@ -169,7 +138,7 @@ def test_conversations_say_what_their_messages_say(
 ) -> None:
     name, entries = named
     for each in (entries, data.draw(damaged(entries))):
-        assert_says_the_same(FORMATS[name].parse(each))
+        assert_says_what_its_messages_say(FORMATS[name].parse(each))
 
 
 @given(conversations())

@@ -13,7 +13,7 @@ from rehydrate import Context, compact_context, count_tokens, formats, lint, val
 from rehydrate._native import merged_lines, transcript_branch
 from rehydrate.formats import parse
 from rehydrate.retention import read_session
-from tests.formats.reading_twin import branch
+from tests.formats.tree_twin import branch
 
 Line = dict[str, Any]
 

@@ -70,9 +70,12 @@ def agent_of(model: Any, *middleware: Any, tools: Sequence[Any] = (lookup,), **o
     return create_agent(
         model,
         [*tools],
-        system_prompt=harbour.INSTRUCTIONS,
         middleware=list(middleware),
-        **{"checkpointer": InMemorySaver(), **options},
+        **{
+            "system_prompt": harbour.INSTRUCTIONS,
+            "checkpointer": InMemorySaver(),
+            **options,
+        },
     )
 
 

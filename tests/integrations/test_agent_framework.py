@@ -12,7 +12,6 @@ import anyio
 import pytest
 
 from rehydrate import Budget, count_tokens
-from rehydrate.prompt import Caps
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own imports
@@ -37,21 +36,14 @@ from rehydrate.integrations.agent_framework import (
 )
 from rehydrate.integrations.host_thread import Shown
 from tests.integrations import harbour
-from tests.integrations.odd_fields import ODD
-from tests.integrations.picking import shown_of
+from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup
+from tests.integrations.codec_cases import ODD, shown_of
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
 BUDGET = Budget(soft_tokens=3_000)
 TURNS = 30
-
-
-@tool
-def lookup(query: str) -> str:
-    """Look something up in the harbour's books."""
-    return harbour.looked_up(query)
 
 
 def result(call_id: str, answer: Any) -> Content:
@@ -158,7 +150,7 @@ async def opened(provider: StrictProvider) -> AsyncIterator[Client]:
 
 
 def agent_of(client: Client, *providers: Any, **options: Any) -> Agent:
-    options = {"instructions": harbour.INSTRUCTIONS, "tools": [lookup], **options}
+    options = {"instructions": harbour.INSTRUCTIONS, "tools": [tool(lookup)], **options}
     return Agent(client=client, name="harbour", context_providers=list(providers), **options)
 
 
@@ -210,7 +202,7 @@ def test_two_results_in_one_message_stay_with_their_calls() -> None:
         return [call(f"{each}{asked}", "lookup", query=f"{each} {asked}") for each in ("b", "c")]
 
     client, keeper = Scripted(respond), RehydrateProvider(budget=BUDGET)
-    run(agent_of(client, keeper), *map(harbour.question, range(sized(24, 40))))
+    run(agent_of(client, keeper), *map(harbour.question, range(24)))
     assert keeper.report.compactions > 1
     for messages in client.seen:
         waiting: set[str] = set()
@@ -247,7 +239,7 @@ def test_a_stream_gets_the_same_prompts() -> None:
     async def go(client: Client, is_stream: bool) -> None:
         agent = agent_of(client, RehydrateProvider(budget=BUDGET))
         session = agent.create_session()
-        for turn in range(sized(20, 40)):
+        for turn in range(20):
             running = agent.run(harbour.question(turn), session=session, stream=is_stream)
             if is_stream:
                 assert [update.text async for update in running][-1] == "Well."
@@ -263,55 +255,30 @@ def test_a_stream_gets_the_same_prompts() -> None:
     assert len(sent[0][-1]) < 140  # of 158
 
 
-def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
-    queries = [f"berth {number} of quay {number * 7}" for number in range(60)]
-    forgotten: list[str] = []
+class TestAgent(AgentLaws):
+    def talk(
+        self,
+        script: Script,
+        *said: str,
+        tools: Sequence[Callable[..., str]] = (lookup,),
+        instructions: str = harbour.INSTRUCTIONS,
+        **options: Any,
+    ) -> Talked:
+        def respond(messages: list[Message]) -> list[Content]:
+            last, shown = messages[-1], "".join(json.dumps(each.to_dict()) for each in messages)
+            if is_result := last.role == "tool":
+                assert last.contents[0].items[0].text == last.contents[0].result
+            text = last.contents[0].result if is_result else last.text
+            answer = script(Seen(text, is_result, shown))
+            if isinstance(answer, str):
+                return [Content.from_text(answer)]
+            return [call(f"c{len(client.seen)}", answer[0], **answer[1])]
 
-    def respond(messages: list[Message]) -> list[Content]:
-        last = messages[-1]
-        if last.role == "tool":
-            if forgotten:
-                is_there = harbour.code(forgotten[0]) in last.contents[0].result
-                return [Content.from_text("yes" if is_there else "no")]
-            return [Content.from_text("Found.")]
-        if last.text != "the code":
-            return [call(f"c{len(messages)}-{last.text}", "lookup", query=last.text)]
-        shown = "".join(json.dumps(each.to_dict()) for each in messages)
-        forgotten.append(next(query for query in queries if harbour.code(query) not in shown))
-        return [call("ask", "request_context", query=f"code of the lock of {forgotten[0]}")]
-
-    client = Scripted(respond)
-    agent = agent_of(client, RehydrateProvider(budget=BUDGET))
-    assert run(agent, *queries, "the code")[0] == "yes"
-    assert client.tools == ["lookup", "request_context", "fetch_whole"]
-
-
-def test_a_long_result_is_shown_in_part_and_read_whole_by_its_handle() -> None:
-    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
-    shown: list[str] = []
-
-    def respond(messages: list[Message]) -> list[Content]:
-        last = messages[-1]
-        if last.role != "tool":
-            return [call("c1", "read")]
-        shown.append(last.contents[0].result)
-        assert last.contents[0].items[0].text == shown[-1]
-        if len(shown) == 1:
-            handle = "orig_" + shown[0].split("orig_")[1][:26]
-            return [call("c2", "fetch_whole", handle=handle, lines="300-304")]
-        return [Content.from_text("Read.")]
-
-    @tool
-    def read() -> str:
-        """Read the log."""
-        return whole
-
-    keeper = RehydrateProvider(caps=Caps(default_tokens=1_000))
-    answer, session = run(agent_of(Scripted(respond), keeper, tools=[read]), "Read the log.")
-    assert answer == "Read."
-    assert len(shown[0]) < len(whole) / 3
-    assert whole.splitlines()[301] in shown[1]
-    assert any(each.result == whole for message in stored(session) for each in message.contents)
+        client, keeper = Scripted(respond), RehydrateProvider(**options)
+        agent = agent_of(client, keeper, tools=list(map(tool, tools)), instructions=instructions)
+        answer, session = run(agent, *said)
+        kept = [str(each.result) for message in stored(session) for each in message.contents]
+        return Talked(answer, keeper.report, "".join(kept), client.tools)
 
 
 def test_a_tool_of_the_same_name_stays_the_agents() -> None:
@@ -329,23 +296,6 @@ def test_a_tool_of_the_same_name_stays_the_agents() -> None:
     assert run(agent, "Hello.")[0] == "the master's answer"
 
 
-def test_instructions_and_tools_count_in_the_budget() -> None:
-    plain, loaded = RehydrateProvider(), RehydrateProvider()
-    for keeper, rules in ((plain, "Be brief."), (loaded, harbour.words("rules", 2_000))):
-        client = Scripted(lambda messages: [Content.from_text("Hello.")])
-        run(agent_of(client, keeper, instructions=rules), "Hello.")
-    assert loaded.report.tokens > plain.report.tokens + 1_500
-
-
-def test_a_failure_sends_the_messages_as_they_are() -> None:
-    client = Scripted(lambda messages: [Content.from_text(f"Answer to {messages[-1].text}")])
-    keeper = RehydrateProvider(budget=Budget(soft_tokens=50, hard_tokens=50))
-    with pytest.warns(RehydrateWarning, match="sent as they are"):
-        answer, _ = run(agent_of(client, keeper), harbour.question(0))
-    assert answer == f"Answer to {harbour.question(0)}"
-    assert keeper.report.failure
-
-
 def test_a_service_that_holds_the_conversation_is_left_alone() -> None:
     client = Scripted(lambda messages: [Content.from_text("Hello.")])
     keeper = RehydrateProvider()
@@ -353,16 +303,6 @@ def test_a_service_that_holds_the_conversation_is_left_alone() -> None:
     anyio.run(lambda: agent.run("Hello.", options={"conversation_id": "conv_1"}))
     assert [each.text for each in client.seen[0]] == ["Hello."]
     assert keeper.report.new == 0
-
-
-def test_a_call_with_wrong_arguments_is_answered() -> None:
-    def respond(messages: list[Message]) -> list[Content]:
-        if messages[-1].role == "tool":
-            return [Content.from_text(messages[-1].contents[0].result)]
-        return [call("c1", "request_context", query=" ")]
-
-    agent = agent_of(Scripted(respond), RehydrateProvider())
-    assert "request_context" in run(agent, "Hello.")[0]
 
 
 def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
@@ -399,7 +339,7 @@ def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
             group.start_soon(lambda: agent.run("Hello.", session=bob))
             await asked.wait()
             is_bob = False
-            for turn in range(sized(30, 60)):
+            for turn in range(30):
                 await agent.run(harbour.question(turn), session=ada)
             assert keeper.report.compactions > 0
             told.set()

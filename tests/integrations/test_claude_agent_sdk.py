@@ -16,7 +16,6 @@ from rehydrate.integrations.claude_agent_sdk import RehydrateSessionStore
 from tests.integrations import claude_cli, harbour
 from tests.integrations.claude_cli import Machine, ask
 from tests.provider import Call, ScriptedReply, StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.skipif(not claude_cli.IS_THERE, reason="there is no Claude Code")
 
@@ -85,7 +84,7 @@ def test_a_session_is_mirrored_line_for_line_and_goes_on_on_another_machine(stor
 def test_many_turns_of_one_client_are_all_in_the_store_and_the_cache_holds(store, tmp_path):
     machine = Machine(tmp_path / "one")
     (machine.work / "ports.txt").write_text("staging 8443\n", encoding="utf-8")
-    turns = sized(8, 24)
+    turns = 8
 
     async def run(provider: StrictProvider) -> None:
         async with ClaudeSDKClient(machine.options(provider, session_store=store)) as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
@@ -28,8 +28,9 @@ with warnings.catch_warnings():
     from google.genai import types
     from pydantic import Field
 
-from rehydrate.integrations.google_adk import RehydratePlugin, RehydrateWarning, _content, _Scope
+from rehydrate.integrations.google_adk import RehydratePlugin, _content, _Scope
 from tests.integrations import harbour
+from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup
 from tests.provider import StrictProvider
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # ADK's own
@@ -38,12 +39,6 @@ logging.getLogger("google_adk").setLevel(logging.ERROR)  # it misses the usage i
 
 BUDGET = Budget(soft_tokens=3_000)
 TURNS = 30
-Respond = Callable[[LlmRequest], list[types.Part]]
-
-
-def lookup(query: str) -> str:
-    """Look something up in the harbour's books."""
-    return harbour.looked_up(query)
 
 
 def text(said: str) -> types.Part:
@@ -177,52 +172,32 @@ def test_an_instruction_that_moves_stays_where_it_is_and_begins_no_context_anew(
     assert plugin.report.failure == ""
 
 
-def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
-    queries = [f"berth {number} of quay {number * 7}" for number in range(60)]
-    forgotten: list[str] = []
+class TestAgent(AgentLaws):
+    def talk(
+        self,
+        script: Script,
+        *said: str,
+        tools: Sequence[Callable[..., str]] = (lookup,),
+        instructions: str = harbour.INSTRUCTIONS,
+        **options: Any,
+    ) -> Talked:
+        def respond(request: LlmRequest) -> list[types.Part]:
+            last = request.contents[-1].parts[-1]
+            found = last.function_response
+            shown = "".join(each.model_dump_json() for each in request.contents)
+            answer = script(Seen(_returned(found) if found else last.text, bool(found), shown))
+            return [text(answer)] if isinstance(answer, str) else [call(answer[0], **answer[1])]
 
-    def respond(request: LlmRequest) -> list[types.Part]:
-        last = request.contents[-1].parts[-1]
-        if (found := last.function_response) is not None:
-            if found.name == "lookup":
-                return [text("Found.")]
-            return [text("yes" if harbour.code(forgotten[0]) in str(found.response) else "no")]
-        if last.text != "the code":
-            return [call("lookup", query=last.text)]
-        shown = "".join(each.model_dump_json() for each in request.contents)
-        forgotten.append(next(query for query in queries if harbour.code(query) not in shown))
-        return [call("request_context", query=f"code of the lock of {forgotten[0]}")]
-
-    model = Scripted(respond=respond)
-    assert Talk(model, RehydratePlugin(budget=BUDGET)).run(*queries, "the code") == "yes"
-    assert set(model.tools) >= {"lookup", "request_context", "fetch_whole"}
+        model, plugin = Scripted(respond=respond), RehydratePlugin(**options)
+        talk = Talk(model, plugin, tools=list(tools), instruction=instructions)
+        answer = talk.run(*said)
+        events = anyio.run(talk.events)
+        kept = [_returned(each) for event in events for each in event.get_function_responses()]
+        return Talked(answer, plugin.report, "".join(kept), model.tools)
 
 
-def test_a_long_answer_is_shown_in_part_and_read_whole_by_its_handle() -> None:
-    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
-    shown: list[str] = []
-
-    def respond(request: LlmRequest) -> list[types.Part]:
-        found = request.contents[-1].parts[-1].function_response
-        if found is None:
-            return [call("read")]
-        shown.append(found.response["result"])
-        if found.name == "read":
-            handle = "orig_" + shown[0].split("orig_")[1][:26]
-            return [call("fetch_whole", handle=handle, lines="300-304")]
-        return [text("Read.")]
-
-    def read() -> str:
-        """Read the log."""
-        return whole
-
-    plugin = RehydratePlugin(caps=Caps(default_tokens=1_000))
-    talk = Talk(Scripted(respond=respond), plugin, tools=[read])
-    assert talk.run("Read the log.") == "Read."
-    assert len(shown[0]) < len(whole) / 3
-    assert whole.splitlines()[301] in shown[1]
-    answers = [each for event in anyio.run(talk.events) for each in event.get_function_responses()]
-    assert answers[0].response == {"result": whole}
+def _returned(response: types.FunctionResponse) -> str:
+    return str(response.response.get("result", response.response))
 
 
 def test_sub_agents_have_contexts_of_their_own() -> None:
@@ -251,31 +226,6 @@ def test_a_tool_of_the_same_name_stays_the_agents() -> None:
 
     talk = Talk(Scripted(respond=respond), RehydratePlugin(), tools=[request_context])
     assert talk.run("Hello.") == "the master's answer"
-
-
-def test_instructions_and_tools_count_in_the_budget() -> None:
-    plain, loaded = RehydratePlugin(), RehydratePlugin()
-    for plugin, rules in ((plain, "Be brief."), (loaded, harbour.words("rules", 2_000))):
-        Talk(Scripted(respond=two_calls), plugin, instruction=rules).run("Hello.")
-    assert loaded.report.tokens > plain.report.tokens + 1_500
-
-
-def test_a_failure_sends_the_contents_as_they_are() -> None:
-    plugin = RehydratePlugin(budget=Budget(soft_tokens=50, hard_tokens=50))
-    with pytest.warns(RehydrateWarning, match="sent as they are"):
-        answer = Talk(Scripted(respond=two_calls), plugin).run(harbour.question(0))
-    assert answer.startswith("Answer")
-    assert plugin.report.failure
-
-
-def test_a_call_with_wrong_arguments_is_answered() -> None:
-    def respond(request: LlmRequest) -> list[types.Part]:
-        found = request.contents[-1].parts[-1].function_response
-        if found is not None:
-            return [text(str(found.response))]
-        return [call("request_context", query=" ", when=3)]
-
-    assert "request_context" in Talk(Scripted(respond=respond), RehydratePlugin()).run("Hello.")
 
 
 # --------------------------------------------------------------------------------------- contents

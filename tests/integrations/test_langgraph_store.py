@@ -237,11 +237,12 @@ def test_the_async_methods_do_the_same(store: RehydrateStore, backend: str) -> N
 
 
 def test_an_expired_item_is_gone(store: RehydrateStore) -> None:
-    store.put(ALICE, "code", PORT, ttl=0.3 / 60)
+    store.put(ALICE, "code", PORT, ttl=5)
     store.put(ALICE, "tea", TEA, ttl=5)
     store.put(ALICE, "berth", TEA)
     assert sorted(keys(store.search(ALICE, refresh_ttl=False))) == ["berth", "code", "tea"]
-    time.sleep(0.4)
+    store.put(ALICE, "code", PORT, ttl=0.01 / 60)
+    time.sleep(0.05)
     assert store.get(ALICE, "code") is None
     assert keys(store.search(ALICE, query="port")) == ["berth", "tea"]
     store.put(ALICE, "code", PORT)

@@ -28,7 +28,6 @@ from rehydrate.integrations.litellm import (
 )
 from tests.integrations import harbour
 from tests.provider import StrictProvider
-from tests.sizes import sized
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LiteLLM's own, of what it imports late
 
@@ -96,7 +95,7 @@ def asks(provider: StrictProvider, model: str, **options: Any) -> Ask:
 def test_turns_of_a_program_are_accepted_and_break_the_prefix_at_compactions_only(
     model: str, hook: RehydrateHook
 ) -> None:
-    turns = sized(32, 60)
+    turns = 32
     with StrictProvider(harbour.reply) as provider:
         messages = asyncio.run(talk(asks(provider, model), turns))
     assert provider.refusals == provider.overflows == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 
 from rehydrate import Budget, Context, validate
 from rehydrate.context import Threads
-from rehydrate.prompt import Caps
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
@@ -35,30 +33,31 @@ from rehydrate.integrations.openai_agents import (
     RehydrateWarning,
 )
 from tests.integrations import harbour
+from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup
 from tests.provider import Call, ScriptedReply, StrictProvider
-from tests.sizes import IS_DEEP, sized
+from tests.sizes import IS_DEEP
 
 BUDGET = Budget(soft_tokens=3_000)
 
 
-@function_tool
-def lookup(query: str) -> str:
-    """Look something up in the harbour's books."""
-    return harbour.looked_up(query)
-
-
 @asynccontextmanager
-async def agent_of(provider: StrictProvider, rehydrate: RehydrateFilter) -> AsyncIterator[Agent]:
+async def agent_of(
+    provider: StrictProvider,
+    rehydrate: RehydrateFilter,
+    *,
+    tools: Sequence[Callable[..., str]] = (lookup,),
+    instructions: str = harbour.INSTRUCTIONS,
+) -> AsyncIterator[Agent]:
     settings = ModelSettings(store=False, response_include=["reasoning.encrypted_content"])
     async with openai.AsyncOpenAI(
         api_key="key", base_url=provider.openai_url, max_retries=0
     ) as client:
         yield Agent(
             name="harbour",
-            instructions=harbour.INSTRUCTIONS,
+            instructions=instructions,
             model=OpenAIResponsesModel("gpt-5.1", client),
             model_settings=settings,
-            tools=[lookup, *rehydrate.tools],
+            tools=[*map(function_tool, tools), *rehydrate.tools],
         )
 
 
@@ -77,11 +76,12 @@ async def talk(
     session: Any,
     *,
     streams: bool = False,
+    **how: Any,
 ) -> list[str]:
     """Run an agent for each question in one session; return the answers."""
     answers = []
     options: dict[str, Any] = {"session": session, "run_config": config_of(rehydrate)}
-    async with agent_of(provider, rehydrate) as agent:
+    async with agent_of(provider, rehydrate, **how) as agent:
         for asked in questions:
             if streams:
                 result: Any = Runner.run_streamed(agent, asked, **options)
@@ -94,13 +94,18 @@ async def talk(
 
 
 def run(
-    respond: Any, questions: Sequence[str], rehydrate: RehydrateFilter, *, streams: bool = False
+    respond: Any,
+    questions: Sequence[str],
+    rehydrate: RehydrateFilter,
+    *,
+    streams: bool = False,
+    **how: Any,
 ) -> tuple[StrictProvider, list[Any], list[str]]:
     """Run an agent for each question; return the provider, the session's items and the answers."""
 
     async def all_of_it(provider: StrictProvider) -> tuple[list[Any], list[str]]:
         session = SQLiteSession("t-42")
-        answers = await talk(provider, questions, rehydrate, session, streams=streams)
+        answers = await talk(provider, questions, rehydrate, session, streams=streams, **how)
         items: list[Any] = await session.get_items()
         session.close()
         return items, answers
@@ -144,7 +149,7 @@ def test_turns_with_tools_are_accepted_and_break_the_prefix_at_compactions_only(
 
 def test_the_session_keeps_every_item() -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
-    questions = [harbour.question(turn) for turn in range(sized(20, 30))]
+    questions = [harbour.question(turn) for turn in range(20)]
     provider, items, _ = run(harbour.reply, questions, rehydrate)
     assert [item["content"] for item in items if item.get("role") == "user"] == questions
     thread = rehydrate.thread(items)
@@ -156,61 +161,32 @@ def test_the_session_keeps_every_item() -> None:
     assert provider.refusals == []
 
 
-def test_the_model_brings_back_what_its_input_does_not_show() -> None:
-    rehydrate = RehydrateFilter(budget=Budget(soft_tokens=10_000))
-    questions = [harbour.question(turn) for turn in range(sized(36, 60))]
+class TestAgent(AgentLaws):
+    def talk(
+        self,
+        script: Script,
+        *said: str,
+        tools: Sequence[Callable[..., str]] = (lookup,),
+        instructions: str = harbour.INSTRUCTIONS,
+        **options: Any,
+    ) -> Talked:
+        offered: list[str] = []
 
-    async def go(provider: StrictProvider) -> tuple[str, list[str]]:
-        session = SQLiteSession("t-42")
-        await talk(provider, questions, rehydrate, session)
-        calls = [each for each in await session.get_items() if "arguments" in each]
-        queries = [json.loads(each["arguments"])["query"] for each in calls]
-        query = harbour.forgotten(queries, inputs_of(provider)[-1])
-        answers = await talk(provider, [f"{harbour.ASKED}{query}?"], rehydrate, session)
-        session.close()
-        return query, answers
+        def respond(body: Any, wire: str) -> ScriptedReply:
+            last = harbour.since_user(body)[-1]
+            offered[:] = [each["name"] for each in body["tools"]]
+            text, is_result = last.get("output", last.get("content")), "output" in last
+            answer = script(Seen(text, is_result, harbour.text_of({"": body["input"]})))
+            if isinstance(answer, str):
+                return ScriptedReply(answer)
+            return ScriptedReply("", calls=(Call(*answer),))
 
-    with StrictProvider(harbour.asking_back) as provider:
-        query, answers = asyncio.run(go(provider))
-    assert provider.refusals == []
-    assert answers == [f"The code is {harbour.code(query)}."]
-
-
-def test_a_long_output_is_shown_in_part_and_read_whole_by_its_handle() -> None:
-    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
-    handles: list[str] = []
-
-    def respond(body: Any, wire: str) -> ScriptedReply:
-        said = harbour.since_user(body)
-        if len(said) == 1:
-            return ScriptedReply("", calls=(Call("read", {}),))
-        if len(said) < 4:
-            handle = said[-1]["output"].split("orig_")[1][:26]
-            handles.append(f"orig_{handle}")
-            return ScriptedReply("", calls=(Call("fetch_whole", {"handle": handles[-1]}),))
-        return ScriptedReply("Read.")
-
-    @function_tool
-    def read() -> str:
-        """Read the log."""
-        return whole
-
-    rehydrate = RehydrateFilter(caps=Caps(default_tokens=1_000))
-
-    async def go(provider: StrictProvider) -> Any:
-        async with agent_of(provider, rehydrate) as agent:
-            agent.tools.append(read)
-            return await Runner.run(agent, "Read the log.", run_config=config_of(rehydrate))
-
-    with StrictProvider(respond) as provider:
-        result = asyncio.run(go(provider))
-    assert provider.refusals == []
-    outputs = [item["output"] for item in result.to_input_list() if "output" in item]
-    assert outputs[0] == whole  # the run keeps it
-    sent = [item["output"] for item in inputs_of(provider)[-1] if "output" in item]
-    assert len(sent[0]) < len(whole) / 3
-    assert handles
-    assert whole[:2_000] in outputs[1]
+        ours = RehydrateFilter(**options)
+        how = {"tools": tools, "instructions": instructions}
+        provider, items, answers = run(respond, said, ours, **how)
+        assert provider.refusals == []
+        kept = "".join(str(item.get("output", "")) for item in items)
+        return Talked(answers[-1], ours.report, kept, offered)
 
 
 def test_a_call_whose_arguments_are_no_json_is_answered() -> None:
@@ -257,7 +233,7 @@ def test_two_conversations_of_one_filter_keep_their_threads() -> None:
 
 def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
-    queries, turns = iter(range(1_000)), sized(24, 60)
+    queries, turns = iter(range(1_000)), 24
 
     def respond(body: Any, wire: str) -> ScriptedReply:
         said, names = harbour.since_user(body), [tool["name"] for tool in body["tools"]]
@@ -312,15 +288,6 @@ def test_a_name_keeps_the_same_words_of_two_users_apart() -> None:
     assert rehydrate.thread(sent[1], "alice") is not None
     assert rehydrate.thread(sent[3], "bob") is not None
     assert rehydrate.thread(sent[1], "bob") is None
-
-
-def test_a_failure_sends_the_items_as_they_are() -> None:
-    rehydrate = RehydrateFilter(budget=Budget(soft_tokens=100, hard_tokens=100))
-    with pytest.warns(RehydrateWarning, match="sent as they are"):
-        provider, _, answers = run(harbour.reply, [harbour.question(0)], rehydrate)
-    assert len(answers) == 1
-    assert rehydrate.report.failure
-    assert provider.refusals == []
 
 
 def test_a_name_that_cannot_be_read_sends_the_items_as_they_are() -> None:
@@ -474,7 +441,7 @@ def test_an_agent_runs_with_session_and_filter(tmp_path: Path) -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
 
     async def go(provider: StrictProvider) -> list[Any]:
-        for turn in range(sized(20, 40)):  # each as after a restart
+        for turn in range(20):  # each as after a restart
             session = RehydrateSession("t-42", tmp_path / "threads.db")
             async with agent_of(provider, rehydrate) as agent:
                 await Runner.run(

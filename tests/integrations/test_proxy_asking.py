@@ -102,8 +102,7 @@ def ask_back(
     return AskedBack(provider, client, harbour.code(asked), said, prefixes)
 
 
-@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("reply", [thinking_back, both])
+@pytest.mark.parametrize(("reply", "streams"), [(thinking_back, True), (both, False)])
 @pytest.mark.parametrize("client_type", CLIENTS)
 def test_a_model_asks_back_and_the_client_sees_one_answer(
     client_type: Any, reply: Any, streams: bool, tmp_path: Path
@@ -124,10 +123,9 @@ def test_a_model_asks_back_and_the_client_sees_one_answer(
     assert "changed" not in found.prefixes
 
 
-@pytest.mark.parametrize("reply", [thinking_back, both])
-def test_thinking_stays_bound_to_what_the_client_did_not_see(reply: Any) -> None:
+def test_thinking_stays_bound_to_what_the_client_did_not_see() -> None:
     found = ask_back(
-        AnthropicClient, reply, streams=True, model="claude-opus-5-5", binds_thinking=None
+        AnthropicClient, both, streams=True, model="claude-opus-5-5", binds_thinking=None
     )
     assert found.provider.refusals == []
     assert found.code in found.said

@@ -22,7 +22,7 @@ CHAT = "/v1/chat/completions"
 def raw(proxy: Served, head: str, body: bytes = b"") -> bytes:
     """Return the answer to a request as it is written here; no client would mend it."""
     address = urlsplit(proxy.url)
-    with socket.create_connection((address.hostname, address.port or 0), timeout=20) as client:
+    with socket.create_connection((address.hostname, address.port or 0), timeout=600) as client:
         parts = []
         with suppress(ConnectionError):  # it closes where more was sent than it reads
             client.sendall(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)

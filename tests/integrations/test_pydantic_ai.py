@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -12,7 +12,6 @@ import anyio
 import pytest
 
 from rehydrate import Budget, compact_context, count_tokens
-from rehydrate.prompt import Caps
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 
@@ -38,19 +37,14 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from rehydrate.integrations.pydantic_ai import (
     CODEC,
     RehydrateCapability,
-    RehydrateWarning,
 )
 from tests.integrations import harbour
-from tests.integrations.picking import shown_of
+from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup
+from tests.integrations.codec_cases import shown_of
 from tests.provider import StrictProvider
 
 BUDGET = Budget(soft_tokens=3_000)
 TURNS = 25
-
-
-def lookup(query: str) -> str:
-    """Look something up in the harbour's books."""
-    return harbour.looked_up(query)
 
 
 def run(agent: Agent, asked: str, **options: Any) -> Any:
@@ -125,90 +119,36 @@ def test_turns_break_the_prefix_at_compactions_only_and_keep_the_history() -> No
     assert len(shown) < 100
 
 
-def test_the_model_brings_back_what_its_prompt_does_not_show() -> None:
-    queries = [f"berth {number} of quay {number * 7}" for number in range(60)]
-    forgotten: list[str] = []
+class TestAgent(AgentLaws):
+    def talk(
+        self,
+        script: Script,
+        *said: str,
+        tools: Sequence[Callable[..., str]] = (lookup,),
+        instructions: str = harbour.INSTRUCTIONS,
+        **options: Any,
+    ) -> Talked:
+        offered: list[str] = []
 
-    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        part = messages[-1].parts[-1]
-        if isinstance(part, ToolReturnPart):
-            if part.tool_name == "lookup":
-                return ModelResponse([TextPart("Found.")])
-            is_there = harbour.code(forgotten[0]) in str(part.content)
-            return ModelResponse([TextPart("yes" if is_there else "no")])
-        asked = str(part.content)
-        if asked != "the code":
-            return ModelResponse([ToolCallPart("lookup", {"query": asked})])
-        text = "".join(map(as_sent, messages))
-        forgotten.append(next(query for query in queries if harbour.code(query) not in text))
-        query = {"query": f"code of the lock of {forgotten[0]}"}
-        return ModelResponse([ToolCallPart("request_context", query)])
+        def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            offered[:] = [each.name for each in info.function_tools]
+            part, shown = messages[-1].parts[-1], "".join(map(as_sent, messages))
+            is_result = isinstance(part, ToolReturnPart)
+            answer = script(Seen(str(part.content), is_result, shown))
+            is_answer = isinstance(answer, str)
+            return ModelResponse([TextPart(answer) if is_answer else ToolCallPart(*answer)])
 
-    rehydrate = RehydrateCapability(budget=BUDGET)
-    agent = Agent(FunctionModel(model), capabilities=[rehydrate], tools=[lookup])
-    history: list[ModelMessage] = []
-    for query in queries:
-        history = run(agent, query, message_history=history).all_messages()
-    assert run(agent, "the code", message_history=history).output == "yes"
-
-
-def test_a_long_return_is_shown_in_part_and_read_whole_by_its_handle() -> None:
-    whole = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number in range(400))
-    shown: list[str] = []
-
-    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        part = messages[-1].parts[-1]
-        if not isinstance(part, ToolReturnPart):
-            return ModelResponse([ToolCallPart("read", {})])
-        shown.append(str(part.content))
-        if part.tool_name == "read":
-            handle = "orig_" + shown[0].split("orig_")[1][:26]
-            return ModelResponse(
-                [ToolCallPart("fetch_whole", {"handle": handle, "lines": "300-304"})]
-            )
-        return ModelResponse([TextPart("Read.")])
-
-    def read() -> str:
-        """Read the log."""
-        return whole
-
-    rehydrate = RehydrateCapability(caps=Caps(default_tokens=1_000))
-    agent = Agent(FunctionModel(model), capabilities=[rehydrate], tools=[read])
-    result = run(agent, "Read the log.")
-    assert len(shown[0]) < len(whole) / 3
-    assert whole.splitlines()[301] in shown[1]
-    returned = [part for message in result.all_messages() for part in message.parts]
-    assert any(getattr(part, "content", None) == whole for part in returned)
-
-
-def test_instructions_and_tools_count_in_the_budget() -> None:
-    model = Scripted()
-    plain, loaded = RehydrateCapability(), RehydrateCapability()
-    for rehydrate, rules in ((plain, "Be brief."), (loaded, harbour.words("rules", 2_000))):
-        agent = Agent(FunctionModel(model), capabilities=[rehydrate], instructions=rules)
-        agent.tool_plain(lookup)
-        run(agent, "Hello.")
-    assert loaded.report.tokens > plain.report.tokens + 1_500
-
-
-def test_a_failure_sends_the_messages_as_they_are() -> None:
-    rehydrate = RehydrateCapability(budget=Budget(soft_tokens=50, hard_tokens=50))
-    agent = Agent(FunctionModel(Scripted()), capabilities=[rehydrate], tools=[lookup])
-    with pytest.warns(RehydrateWarning, match="sent as they are"):
-        result = run(agent, harbour.question(0))
-    assert str(result.output).startswith("Answer")
-    assert rehydrate.report.failure
-
-
-def test_a_call_with_wrong_arguments_is_answered() -> None:
-    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        part = messages[-1].parts[-1]
-        if isinstance(part, ToolReturnPart):
-            return ModelResponse([TextPart(str(part.content))])
-        return ModelResponse([ToolCallPart("request_context", {"query": " ", "when": 3})])
-
-    agent = Agent(FunctionModel(model), capabilities=[RehydrateCapability()])
-    assert "request_context" in run(agent, "Hello.").output
+        ours = RehydrateCapability(**options)
+        agent = Agent(
+            FunctionModel(model), capabilities=[ours], tools=list(tools), instructions=instructions
+        )
+        history: list[ModelMessage] = []
+        for each in said:
+            result = run(agent, each, message_history=history)
+            history = result.all_messages()
+        parts = [part for message in history for part in message.parts]
+        kept = "".join(str(getattr(part, "content", "")) for part in parts)
+        return Talked(str(result.output), ours.report, kept, offered)
 
 
 # --------------------------------------------------------------------------------------- messages

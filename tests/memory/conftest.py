@@ -10,7 +10,7 @@ import pytest
 
 from rehydrate import Memory
 from tests.memory.plain import PlainStore
-from tests.postgres_server import drop_database, new_database
+from tests.postgres_server import borrow_database, give_back
 
 
 @pytest.fixture(params=["plain", "local", "postgres"])
@@ -25,7 +25,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
         if request.param == "plain":
             memory = Memory(PlainStore(), **options)
         elif request.param == "postgres":
-            databases.append(new_database(server))
+            databases.append(borrow_database(server))
             memory = Memory.open(databases[-1], **options)
         else:
             memory = Memory.open(tmp_path / f"memory{len(memories)}.db", **options)
@@ -36,7 +36,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     for memory in memories:
         memory.close()
     for database in databases:
-        drop_database(database)
+        give_back(database)
 
 
 @pytest.fixture

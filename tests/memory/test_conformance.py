@@ -14,7 +14,7 @@ from rehydrate.memory.postgres import PostgresStore
 from rehydrate.testing import check_all
 from rehydrate.testing.store_conformance import CHECKS, check_namespaces_know_nothing_of_each_other
 from tests.memory.plain import PlainStore
-from tests.postgres_server import drop_database, new_database
+from tests.postgres_server import borrow_database, give_back
 
 BACKENDS = [
     "plain",
@@ -36,7 +36,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
         if name == "plain":
             return PlainStore()
         if name == "postgres":
-            url = new_database(request.getfixturevalue("postgres_server"))
+            url = borrow_database(request.getfixturevalue("postgres_server"))
             stores.append((PostgresStore(url), url))
             return stores[-1][0]
         return LocalStore(tmp_path / f"{next(numbers)}.db", limits=MemoryLimits())
@@ -44,7 +44,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[]
     yield lambda: of_name(request.param)
     for store, url in stores:
         store.close()
-        drop_database(url)
+        give_back(url)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

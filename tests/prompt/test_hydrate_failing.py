@@ -26,7 +26,7 @@ from rehydrate.prompt import (
 from rehydrate.prompt.sources import function
 from tests.prompt.test_hydrate import source_of
 from tests.sizes import PATIENCE_SECONDS
-from tests.stress.nasty import FORMATS, NASTY, outcome
+from tests.stress.nasty import NASTY, in_each_format
 
 
 @contextmanager
@@ -290,16 +290,15 @@ def test_no_failing_or_late_source_changes_what_the_others_bring(sources: Any, b
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("name", NASTY)
-def test_nasty_messages_give_a_typed_error_or_come_through_as_they_are(name: str, form: str):
-    def bring(messages: Any) -> None:
+def test_nasty_messages_give_a_typed_error_or_come_through_as_they_are(name: str):
+    def bring(messages: Any, form: str) -> None:
         ir = hydrate("part_3.py \ud800", messages=messages, format=form)
         assert all(kept is one for kept, one in zip(ir.history.entries, messages, strict=True))
         assert len(ir.history.tokens) == len(messages)
         hydrate(messages=ir.history)
 
-    outcome(name, bring)
+    in_each_format(name, bring)
 
 
 @pytest.mark.parametrize("name", NASTY)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections import Counter, OrderedDict, UserDict, UserList
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -430,6 +431,11 @@ def outcome(name: str, run: Callable[[Messages], Any]) -> Any:
     except RehydrateError as error:
         raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
     return None
+
+
+def in_each_format(name: str, run: Callable[[Messages, str], Any]) -> list[Any]:
+    """The outcomes of a conversation read in each format, and in the one that is found."""
+    return [outcome(name, partial(run, form=form)) for form in FORMATS]
 
 
 def violations(messages: Any, form: str) -> Counter[int]:

@@ -17,7 +17,6 @@ from rehydrate._check import check_list, check_type, check_whole, shown
 from rehydrate.cost.prefix import segments_of
 from rehydrate.cost.prices import (
     MAX_COUNT,
-    TTL_SECONDS,
     Price,
     Ttl,
     Usage,
@@ -27,10 +26,8 @@ from rehydrate.cost.prices import (
     price_of,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.ir import CompiledPrompt, Segment, tokens_of
+from rehydrate.prompt.ir import CompiledPrompt, Segment
 from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
-
-LOOKBACK_BLOCKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +96,7 @@ def simulate(
     ``policy`` is what the provider was told (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI
     caches only what ends at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
     tools and the system text already; its storage is not billed here. Above ``compact_at``
-    Anthropic reads the prompt once more and writes a summary of `SUMMARY_TOKENS`, which later
+    Anthropic reads the prompt once more and writes a summary of 2,000 tokens, which later
     prompts have in place of what it is of. Above ``clear_tool_uses_at`` it leaves the results of
     old calls out; that needs compiled prompts, in which they can be seen.
 
@@ -120,7 +117,7 @@ def simulate(
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
     check_ttl(ttl)
     check_type("policy", policy, ProviderPolicy, "pass a ProviderPolicy()")
-    cache = PromptCache(price, ttl, minimum, policy)
+    cache = _native.PromptCache(price, ttl, minimum, policy)
     waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
     outputs = _each("output_tokens", output_tokens, len(prompts))
     turns: list[Usage] = []
@@ -144,52 +141,6 @@ def _results(prompt: CompiledPrompt | Sequence[Segment]) -> list[int]:
     conversation = formats.parse(prompt.messages, prompt.provider)
     first = len(prompt.segments) - len(prompt.messages)
     return [first + each.index for each in conversation.messages if each.answers]
-
-
-SUMMARY_TOKENS = 2_000
-"""Of a summary that the API writes."""
-
-
-class PromptCache:
-    """A provider's cache of the prompts that it was sent, which it shortens by its policy.
-
-    With the policy's ``cache_breakpoints`` an automatic one keeps and finds only what ends at a
-    breakpoint, as OpenAI's may.
-    """
-
-    def __init__(
-        self, price: Price, ttl: Ttl, minimum: int, policy: ProviderPolicy = NO_POLICY
-    ) -> None:
-        """Take the price's rules, the time to live, and the shortest prefix it keeps."""
-        self._ttl = ttl
-        is_explicit = price.automatic and policy.cache_breakpoints
-        self._cache = _native.PromptCache(
-            price.automatic and not is_explicit,
-            1 if is_explicit else LOOKBACK_BLOCKS,
-            TTL_SECONDS[ttl],
-            minimum,
-            price.step_tokens,
-            price.write_share(ttl) != 1.0,
-            policy,
-        )
-
-    def send(
-        self, segments: Sequence[Segment], after: float, results: Sequence[int] = ()
-    ) -> tuple[Usage, Usage]:
-        """Return the usage of a summary of a prompt sent `after` seconds, and of the prompt."""
-        tokens = tokens_of(segments)
-        if tokens > MAX_COUNT:
-            raise InvalidArgumentError(
-                f"a prompt has {shown(tokens)} tokens; pass one of up to {MAX_COUNT:,}"
-            )
-        summarized, answered = self._cache.send(segments, after, results)
-        if summarized is None:
-            return Usage(), self._usage(*answered)
-        return self._usage(*summarized)._replace(output=SUMMARY_TOKENS), self._usage(*answered)
-
-    def _usage(self, read: int, written: int, tokens: int) -> Usage:
-        by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
-        return Usage(read, *by_ttl, tokens - read - written)
 
 
 def _each(name: str, value: Any, length: int) -> Sequence[float]:

@@ -11,15 +11,16 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import Any, TypeAlias
 
+from rehydrate import _native
 from rehydrate._check import check_choice
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.agent.model import OnText, Reply, check_compiled_for
 from rehydrate.cost.prices import Price, Usage, minimum_prefix
-from rehydrate.cost.simulation import PromptCache
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.policy import NO_POLICY
 from rehydrate.tokens import count_tokens
 
 # The price does not matter here; only the rules of the provider's cache do.
@@ -96,7 +97,7 @@ class ScriptedModel:
         self._script: Iterator[Scripted | Script] = (
             repeat(replies) if callable(replies) else iter(replies)
         )
-        self._cache: PromptCache | None = None
+        self._cache: _native.PromptCache | None = None
         self._lock = ForkSafeLock()
         self._given = 0
         self.prompts: list[CompiledPrompt] = []
@@ -166,7 +167,7 @@ class ScriptedModel:
         with self._lock:
             if self._cache is None:
                 minimum = minimum_prefix(prompt.model or self._name)
-                self._cache = PromptCache(_CACHES[self._provider], "5m", minimum)
+                self._cache = _native.PromptCache(_CACHES[self._provider], "5m", minimum, NO_POLICY)
             _, usage = self._cache.send(prompt.segments, 0.0)
         arguments = [call.raw_arguments for call in reply.calls]
         output = count_tokens(reply.text) + sum(count_tokens(_json(each)) for each in arguments)

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, Result};
-pub use shortened::{Policy, Sent, Shortened};
+pub use shortened::{Policy, SUMMARY_TOKENS, Sent, Shortened};
 
 /// Marks that a provider takes in a prompt.
 pub const MAX_MARKS: usize = 4;

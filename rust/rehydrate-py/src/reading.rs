@@ -1,7 +1,6 @@
 //! Conversations read into columns, in every format.
 //!
-//! `tests/formats/reading_twin.py` has the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read
-//! alike.
+//! `tests/golden/readings.jsonl` has lists of every format, hostile ones too, and all that is read of each.
 pub mod ai_sdk;
 mod anthropic;
 mod bedrock;

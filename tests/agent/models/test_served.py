@@ -146,7 +146,7 @@ def test_a_connection_that_breaks_is_an_unavailable_provider(provider, on_text):
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_the_time_limit_is_for_the_time_in_which_the_server_is_silent(provider, midway):
     parts = [TEXTS[provider]] * 9
-    slow = answered(provider, parts, is_streamed=True, stall_seconds=2.0, midway=midway)
+    slow = answered(provider, parts, is_streamed=True, stall_seconds=4.0, midway=midway)
     found = failure(provider, slow, ProviderUnavailableError, on_text=print, timeout=0.3)
     assert found.message == "it did not answer in time"
 
@@ -167,7 +167,7 @@ def test_cancelling_ends_the_wait_and_the_model_goes_on(provider, backend, on_te
             return (await model.reply(prompt(provider), on_text=on_text)).text
 
     with served(
-        answered(provider, parts, is_streamed=True, stall_seconds=1.0, midway=is_streamed),
+        answered(provider, parts, is_streamed=True, stall_seconds=4.0, midway=is_streamed),
         answered(provider, parts, is_streamed=is_streamed),
     ) as serving:
         assert anyio.run(main, serving.url, backend=backend) == TEXTS[provider]["text"] * 9

@@ -15,7 +15,6 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef
-from tests.sizes import sized
 
 strict = pytest.importorskip("tests.provider")
 
@@ -27,7 +26,7 @@ MODELS = {
 TOOLS = [
     ToolDef(name, f"Does {name}.", {"type": "object", "properties": {}}) for name in ("a", "b")
 ]
-TURNS, SEED = sized((5, " c"), (12, ""))
+TURNS, SEED = 5, " c"
 EVERY_WAY = [
     pytest.param(wire, backend, is_streamed, id=f"{wire}-{backend}-{is_streamed}")
     for wire in sorted(MODELS)

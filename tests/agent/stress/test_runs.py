@@ -16,7 +16,7 @@ from tests.agent.stress.run import run_plan
 from tests.sizes import seed_arguments, sized
 from tests.stress.programs import run_module
 
-RUNS = sized(16, 40)
+RUNS = sized(12, 24)
 CALM = {"fault_rate": 0.0, "cancel_rate": 0.0, "seconds": None, "timeout": None, "native": False}
 
 

@@ -6,13 +6,15 @@ import json
 import random
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehydrate import Budget, Context, ContextJIT, Memory, validate
+from rehydrate import Budget, Context, ContextJIT, Memory, compact_context, validate
 from rehydrate.memory import MemoryItem
 from rehydrate.prompt.counting import text_tokens
+from tests.compact.test_excerpt_inputs import CODE, session
 from tests.context.jit.test_jit import NOON, answer_of, call, fetch
 
 NEEDLE = "record 5456: the harbour master's private phone is +49-30-7788, call only at night"
@@ -288,3 +290,22 @@ def test_lines_that_are_none_are_answered_with_what_to_send(lines):
         assert len(answered.content) < 300
     far = jit.answer(fetch(handle_in(context), "far", offset=10**5_000)).content
     assert far.startswith("fetch_whole: offset is a whole number of 16,610 bits; send")
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai_chat"])
+def test_the_model_gets_back_what_was_cut_of_an_input(tmp_path: Path, name: str):
+    with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
+        kept = compact_context(
+            session(name),
+            target_ratio=0.5,
+            granularity="excerpt",
+            memory=memory,
+            archive=True,
+        )
+        (block,) = {block.handle for row in kept.explain() for block in row.blocks}
+        assert block is not None
+        context = Context([memory], format=name, timeout=None)
+        context.add(*kept.messages)
+        context.prompt()
+        jit = ContextJIT(context, timeout=None)
+        assert jit.answer(fetch(block)).content.count(CODE) == 1

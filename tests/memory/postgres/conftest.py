@@ -8,6 +8,15 @@ from typing import Any
 import pytest
 
 from rehydrate import Memory
+from tests.postgres_server import drop_database, new_database
+
+
+@pytest.fixture
+def postgres(postgres_server: str) -> Iterator[str]:
+    """The URL of a database of its own, as a server makes it."""
+    url = new_database(postgres_server)
+    yield url
+    drop_database(url)
 
 
 @pytest.fixture

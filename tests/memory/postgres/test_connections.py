@@ -90,7 +90,7 @@ def _refused(match: str, kind: type[RehydrateError] = StoreError) -> Iterator[No
     started = time.monotonic()
     with pytest.raises(kind, match=match):
         yield
-    assert time.monotonic() - started < 20  # no full wait
+    assert time.monotonic() - started < 60  # no full wait
 
 
 def test_what_cannot_be_opened_is_told_at_once_and_how_to_mend_it(postgres: str):

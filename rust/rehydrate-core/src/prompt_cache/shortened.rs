@@ -2,7 +2,7 @@
 use super::Segment;
 
 /// Tokens of a summary that the provider writes.
-const SUMMARY_TOKENS: i64 = 2_000;
+pub const SUMMARY_TOKENS: i64 = 2_000;
 /// Tokens of the text in place of a result that it left out.
 const CLEARED_TOKENS: i64 = 10;
 

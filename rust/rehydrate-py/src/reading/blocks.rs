@@ -4,7 +4,7 @@
 //! in it, or as a medium where nothing can. Base64 is never text, except in a text block, which a model reads as it is.
 //!
 //! A block that looks like a call or a result, and that no format can pair, is refused: a compaction would drop one half
-//! of the pair. `tests/formats/blocks_twin.py` is the slow twin.
+//! of the pair. `tests/golden/readings.jsonl` has what comes of it.
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;

@@ -3,7 +3,7 @@
 //! After a rewind the file holds what the user took back; results of parallel calls hang off the way; a line may be
 //! written before its parent. The conversation is the way from the newest leaf to the root, with the other lines of its
 //! messages and the results of its calls. A parent that is not in the file breaks the way: it goes on from the line before.
-//! `tests/formats/reading_twin.py` has the algorithm in Python, and `tests/formats/test_transcript_tree.py` the law.
+//! `tests/formats/tree_twin.py` has the algorithm in Python, and `tests/formats/test_transcript_tree.py` the law.
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use pyo3::prelude::*;

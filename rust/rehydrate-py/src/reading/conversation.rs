@@ -1,7 +1,6 @@
 //! A caller's list, read: what its messages and units are, and what is asked of all of them at once.
 //!
-//! `tests/formats/slow_conversation.py` is the slow twin of the methods, and `tests/formats/test_conversation.py` holds the law
-//! that both say the same.
+//! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` what the methods say of many lists.
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

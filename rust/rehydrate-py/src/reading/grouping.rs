@@ -1,4 +1,4 @@
-//! Messages into atomic units, a tool call with its results: `tests/formats/reading_twin.py` has the slow twin.
+//! Messages into atomic units, a tool call with its results: `tests/golden/readings.jsonl` has what comes of it.
 use rustc_hash::FxHashMap;
 
 use super::strings::Id;

@@ -4,9 +4,8 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyMapping, PyString};
 use rehydrate_core::caps::grouped;
 
 use crate::errors::raise;
+use crate::prompt_cache::MAX_COUNT;
 
-/// More tokens than anything is billed for; money is exact up to it.
-const MAX_COUNT: i64 = 1 << 53;
 const AS_IT_IS: &str = "pass the response's usage as it is";
 
 /// Tokens read from the cache, written to it, written for an hour, neither read nor written, and of the output.

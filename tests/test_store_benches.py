@@ -1,13 +1,16 @@
-"""What stands beside the context store in the bench: as large as it, and what it says it is."""
+"""Benches of the context store: its peers, what a swap costs, a bill after a compaction."""
 
 from __future__ import annotations
 
 import pytest
 
-from benches.python import own_summaries
+from benches.python import own_summaries, sticky
+from benches.python.cache_replay import Request, Session, Way
 from benches.python.extractive import bundle
 from benches.python.same_size import OURS, held, row
+from benches.python.swap_costs import measure, total
 from rehydrate import count_tokens
+from rehydrate.cost import price_of
 from rehydrate.retention import cut_sessions, read_session
 from tests.retention.sessions_made import transcript, work, write_lines
 
@@ -56,3 +59,51 @@ def test_sessions_without_a_summary_say_so(tmp_path):
     write_lines(tmp_path / "a.jsonl", transcript(work()))
     (made,) = own_summaries.rows(tmp_path)
     assert made.value is None and made.beside == "there is none"
+
+
+WAY = Way("anthropic", "claude-sonnet-4-5", "5m", price_of("claude-sonnet-4-5"))
+
+
+@pytest.fixture(scope="module")
+def session():
+    """A session of sixty user turns."""
+    said = []
+    for turn in range(60):
+        said.append({"role": "user", "content": f"What is at berth {turn}? " + "crane " * 60})
+        said.append({"role": "assistant", "content": f"Rope {turn}. " + "rope " * 60})
+    requests = [Request(said[: n + 1], 10.0 * n, n, None) for n in range(0, len(said), 2)]
+    return Session("berths", "Be brief.", (), (), requests, "anthropic")
+
+
+@pytest.mark.parametrize(
+    ("layout", "swaps", "compacts"),
+    [
+        ("background", True, False),
+        ("store each turn", True, False),
+        ("as shipped", False, True),
+        ("context", False, False),
+    ],
+)
+def test_breaks_are_told_apart(session, layout, swaps, compacts):
+    found = measure(session, layout, WAY, 9_000)
+    assert (found.swaps > 0) == swaps == (found.lost > 0)
+    assert (found.compactions > 0) == compacts
+    assert 0 < found.read < 1 and found.largest <= found.usage.input
+    assert found.dollars <= found.usage.input * 1.25 * WAY.price.input / 1e6
+
+
+def test_sessions_add_up(session):
+    found = measure(session, "background", WAY, 9_000)
+    both = total([found, found])
+    assert (both.swaps, both.dollars) == (2 * found.swaps, 2 * found.dollars)
+    assert both.a_swap == found.a_swap and both.largest == found.largest
+    assert f"{both.swaps} swaps" in str(both)
+
+
+def test_a_compaction_in_each_call_costs_more_than_none_and_a_kept_one_less(monkeypatch):
+    monkeypatch.setattr(sticky, "CALLS", 40)
+    none = sticky.bill(sticky.laid_out).units
+    each = sticky.bill(sticky.hook).units
+    kept = sticky.bill(sticky.kept_and_extended()).units
+    context = sticky.bill(sticky.context()).units
+    assert max(kept, context) < none < each

@@ -1,4 +1,4 @@
-"""What a prompt shows of a host's entries, to be picked from its own messages."""
+"""For tests of codecs: odd values of fields, and what a prompt shows of a host's entries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from rehydrate.integrations.host_thread import Shown
+
+
+def _cyclic() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+class NoText:
+    def __repr__(self) -> str:
+        raise ValueError("not shown")
+
+
+ODD = [7, object(), NoText(), [[["a"]]], b"\xff", {1: {(2,): 3}}, float("nan"), _cyclic()]
 
 
 def shown_of(entries: Sequence[Any], *indices: int | str, **changed: Any) -> list[Shown]:
