@@ -91,8 +91,8 @@ mod _native {
         Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
         billed_usage, broken_rules, capped_results, entries_of, entries_without_thinking, entry_inputs,
         entry_is_signed, first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message,
-        line_content, line_is_seen, line_is_users, long_results, marks_in, merged_lines, notice, other_format,
-        read_entries, read_places, readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back,
+        line_content, line_is_seen, long_results, marks_in, merged_lines, notice, other_format, read_entries,
+        read_places, readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back,
         transcript_branch, unit_memory, unit_text, unmarked, without_calls,
     };
     #[pymodule_export]
