@@ -9,7 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rehydrate._native import TranscriptReader, clean_text, said_in, words_of_user
+from rehydrate._native import (
+    TranscriptReader,
+    clean_text,
+    said_entries,
+    said_in,
+    words_of_user,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server import session_index
 from rehydrate.integrations.mcp_server.jobs import Job, run_job
@@ -88,6 +94,18 @@ def test_what_was_said_in_a_line_is_of_the_user_the_assistant_and_their_tools():
     ):
         assert said_in({"type": "response_item", "payload": item}) == [("call", said)]
     assert clean_text("password=hunter2-hunter2 is it", 40) == "password=[redacted:password] is it"
+
+
+def test_the_file_is_looked_through_only_for_a_parent_that_is_not_among_the_lines():
+    asked: list[str] = []
+
+    def ancestor(name: str) -> str:
+        asked.append(name)
+        return "u0"
+
+    found = said_entries(REWOUND[1:], "claude_code", ancestor)
+    assert [entry["parentUuid"] for entry in found] == ["u0", "a1", "u3"]
+    assert asked == ["u1"]
 
 
 def test_titles_and_folders_of_a_session_are_told(index, tmp_path):
