@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from inspect import getdoc
 from typing import Any
 
-from griffe import Extension, Object
+from griffe import Docstring, Extension, Object
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -28,16 +29,24 @@ PACKAGES = {
     "rehydrate.testing": "a scripted model, and the checks of a memory's backend",
     "rehydrate.errors": "every error",
 }
+_NATIVE = "rehydrate._native"
 _FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\[(.*?)\]\(.*?\)")
 _DOCTEST = re.compile(r"^>>> .*?(?=^\s*$|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class Doctests(Extension):
-    """Puts the doctests of docstrings into fences."""
+    """Puts the doctests of docstrings into fences, and gives classes of Rust their docstrings."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Change the docstring of what was loaded."""
+        if obj.docstring is None and obj.path.startswith(f"{_NATIVE}."):
+            # Its stub has the types alone.
+            found: Any = import_module(_NATIVE)
+            for name in obj.path.removeprefix(f"{_NATIVE}.").split("."):
+                found = getattr(found, name, None)
+            if text := getdoc(found):
+                obj.docstring = Docstring(text, parent=obj)
         if obj.docstring is not None:
             fenced = _DOCTEST.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)
             obj.docstring.value = fenced

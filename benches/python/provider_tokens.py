@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rehydrate import _engine, formats
+from rehydrate import _native, formats
 
 COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 MOST_GROWTH = 30_000
@@ -27,7 +27,7 @@ MOST_GROWTH = 30_000
 def growths(entries: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:
     """Yield between two requests: our tokens, messages, and the difference of their bills."""
     messages = formats.parse(entries, "claude_code").messages
-    tokens = _engine.message_tokens(messages, "o200k_base")
+    tokens = _native.message_tokens(messages, "o200k_base")
     seen: set[str] = set()
     ours = count = 0
     before: tuple[int, int, int] | None = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import rehydrate
-from rehydrate.formats._reading import user_message
+from rehydrate._native import user_message
 from rehydrate.retention import Compact, Conversation, Cut, Kept, steps
 from rehydrate.retention.reading import Message, text_of
 

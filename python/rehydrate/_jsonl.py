@@ -47,6 +47,10 @@ def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
     """
     check_path("path", path, "pass the path of a file")
     target = Path(path)
+    if not target.name:
+        raise InvalidArgumentError(
+            f"path is {os.fspath(path)!r}, which is a folder; pass the path of a file"
+        )
     count = 0
     try:
         with whole_file(target) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:

@@ -12,23 +12,24 @@ from collections.abc import (
 )
 from datetime import datetime
 from os import PathLike
-from typing import Any, Literal, Unpack, final
+from typing import Any, Literal, NoReturn, Unpack, final
 
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
-from rehydrate.context.context_store.operations import Item, Operation, Span
-from rehydrate.context.context_store.tools import ToolUse
+from rehydrate.context.context_store import Heading, Status
 from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
+from rehydrate.formats.thinking import ThinkingModel
 from rehydrate.memory.items import (
     Added,
     Filters,
     Fusion,
     Hit,
+    ItemFields,
     MemoryItem,
     MemoryLimits,
     MemoryStats,
@@ -38,12 +39,14 @@ from rehydrate.memory.items import (
     VerifyReport,
 )
 from rehydrate.memory.store import ThreadRow
-from rehydrate.messages import Message, Unit
+from rehydrate.messages import FormatName, Message, Provider, Unit
 from rehydrate.prompt.ir import Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
+    "Activity",
+    "Applied",
     "ArrowColumns",
     "ArrowReader",
     "ArrowRows",
@@ -57,15 +60,20 @@ __all__ = [
     "Draft",
     "Echoes",
     "Excerpts",
+    "Item",
     "ItemIndex",
     "JsonStream",
     "Layout",
     "LocalStore",
     "LocalThreads",
+    "MEDIA_TOKENS",
+    "NOT_INSTRUCTIONS",
     "NameIndex",
     "OnnxModel",
+    "Operation",
     "Parted",
     "Passages",
+    "PrefixBinding",
     "Prepared",
     "PromptCache",
     "RowHashes",
@@ -73,14 +81,17 @@ __all__ = [
     "Selection",
     "SessionPart",
     "ShortenedText",
+    "Span",
     "TextIndex",
-    "Told",
     "TranscriptReader",
     "__version__",
     "after_fork",
+    "answering_model",
     "as_content",
     "as_dict",
     "as_dicts",
+    "as_items",
+    "as_sequence",
     "before_exit",
     "before_fork",
     "billed_usage",
@@ -91,36 +102,73 @@ __all__ = [
     "call_result",
     "cap_text",
     "capped_results",
+    "chat_entries",
+    "check_choice",
+    "check_counter",
+    "check_item",
+    "check_known",
+    "check_list",
+    "check_methods",
+    "check_own",
+    "check_path",
+    "check_share",
+    "check_timeout",
+    "check_type",
+    "check_whole",
+    "checked_budget",
+    "checked_filters",
+    "checked_fusion",
+    "checked_handles",
+    "checked_limit",
+    "checked_memory",
+    "checked_namespace",
+    "checked_purge",
+    "checked_query",
+    "checked_ratio",
+    "checked_tier",
     "chunks",
     "clean_text",
     "clear_cache",
     "close_onnx",
     "count",
+    "counter_name",
     "counting_records",
     "counts",
     "describe_page",
+    "detect_format",
+    "differing_texts",
     "divide",
     "embed",
     "entries_of",
     "entries_without_thinking",
     "entry_inputs",
     "entry_is_signed",
+    "exported_lines",
     "fair_share",
+    "fence_attribute",
+    "fence_nonce",
+    "fence_tags",
+    "fenced",
+    "fenced_outline",
+    "first_kept",
     "first_telling",
     "folded_records",
     "format_of",
     "handles",
     "has_claudes_thinking",
+    "head_and_tail",
     "hit_lines",
     "input_texts",
-    "invented",
+    "is_json",
     "is_langchain_message",
-    "is_refusal",
-    "is_short",
+    "is_short_to_add",
     "isa",
     "json_parts",
     "kind_of",
+    "known_name",
+    "langchain_fields",
     "langchain_to_openai",
+    "last_compaction",
     "line_content",
     "line_is_seen",
     "line_numbers",
@@ -128,10 +176,13 @@ __all__ = [
     "lint",
     "long_results",
     "mark",
+    "mark_of",
     "marked",
     "marks_in",
     "meets_filter",
     "merged_lines",
+    "message_tokens",
+    "named_format",
     "names",
     "namespace_fits",
     "notice",
@@ -143,9 +194,14 @@ __all__ = [
     "paired_entries",
     "paragraphs",
     "passage_excerpt",
+    "pinned_indices",
+    "proposal_prompt",
+    "provider_of",
     "question_share",
+    "read",
     "read_call",
     "read_entries",
+    "read_fenced_outline",
     "read_outline",
     "read_places",
     "read_times",
@@ -154,10 +210,14 @@ __all__ = [
     "redact_inside",
     "redacted_records",
     "redacted_text",
+    "refusal",
+    "refuse_copy",
     "render_entries",
     "repaired_entries",
     "repeated",
     "replace_texts",
+    "resolve_namespace",
+    "result_entries",
     "result_texts",
     "safe_line",
     "said_entries",
@@ -169,17 +229,25 @@ __all__ = [
     "settings_with_hooks",
     "settings_without_hooks",
     "short_reason",
+    "shown",
     "snippets",
     "stale_thinking",
+    "summary_prompt",
     "taken_back",
+    "to_millisecond",
+    "tool_definition",
     "transcript_branch",
     "transcript_lines",
+    "unfit_number",
     "unit_memory",
     "unit_text",
     "unmarked",
+    "user_message",
     "user_part",
     "value_text",
     "without_calls",
+    "without_stale_thinking",
+    "without_thinking",
     "words_of_user",
     "write_outline",
 ]
@@ -187,6 +255,12 @@ __all__ = [
 _Place = tuple[int, int]
 
 __version__: str
+
+# Tokens counted for an image or a document: an upper bound of what providers bill.
+MEDIA_TOKENS: int
+
+# The label in the fence of content that is not fully trusted.
+NOT_INSTRUCTIONS: str
 
 @final
 class Conversation:
@@ -275,6 +349,9 @@ class Conversation:
     def kept_for_words(self) -> frozenset[int]: ...
     def unit_of(self) -> dict[int, int]: ...
     def units_holding(self, indices: Iterable[int]) -> list[int]: ...
+    # Raises InvalidMessageError for the first message with a role that is neither a usual one nor
+    # among `weighted`: it would belong to no turn and be dropped first.
+    def check_speakers(self, weighted: Collection[str] | None = None) -> None: ...
     def begins_with_user(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -325,23 +402,24 @@ class Parted:
 
 @final
 class Prepared:
+    # `weight_of` is the weight of a role, 1 without it; `pinned` are the units that are always
+    # kept, () for none. `asked` says that messages will be compared with a query, `recalled` with
+    # memories. With `divisible` its texts are divided into blocks, which may be kept one by one; a
+    # mark in a gap costs more with handles.
     def __new__(
         cls,
-        *,
         conversation: Conversation,
-        structural: Sequence[float],
-        media_tokens: int,
-        pinned: Sequence[bool],
-        counter: str,
-        counts: Sequence[int] | None,
-        embed: bool,
-        bags: bool,
-        vectors: bool,
-        terms: bool,
-        mentions: bool,
-        divisible: Sequence[bool] | None = None,
-        mark_counts: tuple[int, int] | None = None,
-        block_counts: Sequence[int] | None = None,
+        *,
+        counter: str | Callable[[str], int],
+        weight_of: Callable[[str], float] | None = None,
+        pinned: Sequence[bool] = ...,
+        embed: bool = False,
+        calibrated: bool = False,
+        coverage: bool = False,
+        asked: bool = False,
+        recalled: bool = False,
+        divisible: DivisibleTexts | None = None,
+        with_handles: bool = False,
     ) -> Prepared: ...
     @property
     def message_tokens(self) -> list[int]: ...
@@ -511,40 +589,128 @@ class OnnxModel:
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
 
+# All that a thread must not lose. The docstrings of this and the next classes are in the module.
 @final
 class ContextStore:
+    # The least that `render` takes.
+    MIN_TOKENS: int
     def __new__(cls) -> ContextStore: ...
     @property
-    def count(self) -> int: ...
-    def operations(self, start: int) -> list[Operation]: ...
-    def written(self, start: int) -> list[dict[str, Any]]: ...
-    def back_to(self, operations: int) -> None: ...
+    def seen(self) -> int: ...
+    @property
+    def operations(self) -> list[Operation]: ...
+    def operations_since(self, number: int) -> list[Operation]: ...
+    def written_since(self, number: int) -> list[dict[str, Any]]: ...
+    def update(self, messages: Iterable[Message], seen: int | None = None) -> list[Operation]: ...
+    def apply(self, answer: str, items: Sequence[Item], messages: Iterable[Message]) -> Applied: ...
+    def replay(
+        self,
+        written: Iterable[Mapping[str, Any]],
+        messages: Iterable[Message],
+        seen: int,
+        recent: Iterable[Message] | None = None,
+    ) -> None: ...
+    def mark(self) -> tuple[int, int]: ...
+    def back_to(self, mark: tuple[int, int]) -> None: ...
     def leave_out(self, entries: Collection[int]) -> None: ...
-    def before(self, entry: int) -> ContextStore: ...
-    def replay(self, written: Iterable[Mapping[str, Any]], messages: Iterable[Message]) -> None: ...
-    # `tools` are those that are known, by their names.
-    def read(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
-    def note_calls(self, messages: Iterable[Message], tools: dict[str, ToolUse]) -> None: ...
-    # Why the proposals in an answer that are not applied are refused, and how many of its lines are
-    # none. `shown` are the spans of the items that the model was asked about.
-    def propose(
-        self, answer: str, shown: dict[int, Span], messages: Iterable[Message], most: int
-    ) -> tuple[list[str], int]: ...
-    # Lines of what must not be lost and is not in a text, as many as fit into so many tokens; the
-    # others become one line of handles.
-    def missing(self, text: str, room: int) -> list[str]: ...
-    def items(self, heading: str | None) -> list[Item]: ...
-    # `room` is for the items and for what commands came to; names take what `budget` leaves.
-    def render(self, budget: int, room: int, told: Told | None) -> str: ...
+    def as_of(self, entry: int) -> ContextStore: ...
+    def items(self, heading: str | None = None) -> list[Item]: ...
+    def render(
+        self,
+        budget_tokens: int,
+        *,
+        conversation: Conversation | None = None,
+        visible: Collection[int] | None = None,
+    ) -> str: ...
+    def render_with(self, activity: Activity, budget_tokens: int) -> str: ...
+    def verified(
+        self, summary: str, sources: Iterable[str], max_tokens: int
+    ) -> tuple[str, str, list[str]]: ...
+
+@final
+class Item:
+    @property
+    def id(self) -> int: ...
+    @property
+    def heading(self) -> Heading: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def span(self) -> Span: ...
+    @property
+    def trust(self) -> float: ...
+    @property
+    def strength(self) -> int: ...
+    @property
+    def uses(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def other(self) -> int | None: ...
+    @property
+    def last_entry(self) -> int: ...
+    @property
+    def is_changed(self) -> bool: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Span:
+    @property
+    def entry(self) -> int: ...
+    @property
+    def piece(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def handle(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Operation:
+    @property
+    def kind(self) -> str: ...
+    @property
+    def item(self) -> int: ...
+    @property
+    def entry(self) -> int: ...
+    @property
+    def added(self) -> Item | None: ...
+    @property
+    def other(self) -> int | None: ...
+    @property
+    def use(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+
+@final
+class Applied:
+    @property
+    def operations(self) -> list[Operation]: ...
+    @property
+    def refused(self) -> dict[str, int]: ...
+    @property
+    def unreadable(self) -> int: ...
+    @property
+    def summary(self) -> str: ...
 
 # The commands that were run in a thread and the names in its texts, as it grows.
 @final
-class Told:
-    def __new__(cls) -> Told: ...
+class Activity:
+    def __new__(cls) -> Activity: ...
     # False, and nothing is added, where a unit of these messages has earlier messages too.
-    def add(
-        self, conversation: Conversation, visible: Collection[int], tools: dict[str, ToolUse]
-    ) -> bool: ...
+    def add(self, conversation: Conversation) -> bool: ...
 
 # The parts of a prompt in the order in which a provider reads them.
 @final
@@ -591,10 +757,10 @@ class LocalStore:
         path: str | PathLike[str],
         *,
         limits: MemoryLimits,
-        read_only: bool = False,
-        index_bytes: int = ...,
-        vectors: str = "auto",
-        busy_seconds: float = 30.0,
+        read_only: bool = ...,
+        index_bytes: int | None = None,
+        vectors: str | None = None,
+        busy_seconds: float | None = None,
     ) -> LocalStore: ...
     @property
     def path(self) -> str: ...
@@ -615,7 +781,7 @@ class LocalStore:
     def search(
         self,
         query: str,
-        limit: int = 5,
+        limit: int = ...,
         *,
         namespace: str,
         fusion: Fusion | None = None,
@@ -627,7 +793,7 @@ class LocalStore:
     def recall(
         self,
         texts: Sequence[str],
-        k: int = 3,
+        k: int = ...,
         *,
         namespace: str,
         vectors: Vectors | None = None,
@@ -919,6 +1085,69 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 
+# A value as an error names it: cut where it is long, a number of any length.
+def shown(value: object, most: int = ...) -> str: ...
+def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None: ...
+def check_path(name: str, value: Any, remedy: str) -> None: ...
+def check_known(
+    owner: str, given: Iterable[str], known: Iterable[str], remedy: str = "its options are"
+) -> None: ...
+
+# Refuses one text or mapping in place of a list.
+def check_list(name: str, value: object, remedy: str) -> None: ...
+
+# `methods` are names, separated by blanks.
+def check_methods(name: str, value: object, methods: str, remedy: str) -> None: ...
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> None: ...
+def check_whole(
+    name: str, value: Any, least: int = 0, most: int | None = None, *, or_none: bool = False
+) -> None: ...
+def check_share(name: str, value: Any) -> None: ...
+def check_timeout(name: str, value: object) -> float | None: ...
+def refuse_copy(name: str, remedy: str) -> NoReturn: ...
+
+# The options of a compaction, checked: the value as it is used.
+def checked_query(query: object) -> str | None: ...
+def checked_ratio(ratio: object) -> float: ...
+def checked_budget(budget: Any) -> int | None: ...
+def checked_memory(memory: Any) -> Any: ...
+
+# The indices of the messages that the caller pinned, by index or as the very objects.
+def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]: ...
+
+# What the operations of a memory are given, checked: every door has these checks, the store's too.
+def check_item(item: MemoryItem) -> None: ...
+def as_items(
+    texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
+) -> list[MemoryItem]: ...
+def checked_namespace(namespace: object) -> str: ...
+
+# The namespace that is passed, else the one that the memory is bound to.
+def resolve_namespace(
+    operation: str, given: str | None, bound: str | None, *, is_confined: bool = False
+) -> str: ...
+def checked_tier(name: str, value: Any) -> Tier: ...
+def checked_limit(name: str, limit: Any, max_limit: int | None = ...) -> int: ...
+def checked_fusion(fusion: object) -> Fusion | None: ...
+def checked_filters(operation: str, filters: Filters) -> Filters: ...
+def checked_handles(handles: object) -> list[str]: ...
+def checked_purge(source: object, thread: object, everything: object) -> None: ...
+def to_millisecond(name: str, moment: object) -> datetime | None: ...
+
+# The opening and the closing tag of untrusted content, which it cannot fake; sixteen digits that do
+# not occur in it; a value without characters that could end it or the tag.
+def fence_tags(
+    id: str,  # noqa: A002  the field's word
+    source: str,
+    origin: str,
+    title: str,
+    handle: str | None,
+    is_data: bool,
+    content: str,
+) -> tuple[str, str]: ...
+def fence_nonce(section_id: str, content: str) -> str: ...
+def fence_attribute(value: str) -> str: ...
+
 # Has this thread compute without a helper thread, or with one again; returns how it was before.
 def set_alone(alone: bool) -> bool: ...
 def open_onnx(library: PathLike[str]) -> None: ...
@@ -926,7 +1155,14 @@ def close_onnx() -> None: ...
 
 # This machine's widest instructions that change an int8 model's results.
 def isa() -> str: ...
-def count(text: str, counter: str) -> int: ...
+
+# Of one text; of each message, media included. A counter is a name or a callable of the caller's.
+def count(text: str, counter: str | Callable[[str], int]) -> int: ...
+def message_tokens(
+    messages: Conversation | Sequence[Message], counter: str | Callable[[str], int]
+) -> list[int]: ...
+def check_counter(counter: object) -> str | Callable[[str], int]: ...
+def counter_name(counter: str | Callable[[str], int]) -> str: ...
 def counts(texts: Sequence[str], counter: str) -> list[int]: ...
 
 # The shown part of a text, its kind, and the tokens left out; None if it fits whole.
@@ -997,6 +1233,17 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 def question_share(text: str) -> float: ...
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
+# Whether a value comes out of JSON as it went in.
+def is_json(value: object) -> bool: ...
+
+# The first number in JSON values that JSON has not, or that Python does not read again, and where
+# it is below `path`.
+def unfit_number(value: Any, path: str) -> tuple[str, Any] | None: ...
+
+# The texts that another form of the same entries does not show as they are, each with what it shows
+# in their place.
+def differing_texts(original: Conversation, shown: Conversation) -> list[tuple[str, str]]: ...
+
 # The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
 # those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
 def counting_records(
@@ -1005,6 +1252,11 @@ def counting_records(
 
 # What the records that count add up to, as JSON; ``"sent": true`` means the last state.
 def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
+
+# The lines of an export: a header, and each record that counts.
+def exported_lines(
+    rows: Sequence[tuple[int, float, str]], namespace: str, thread: str
+) -> list[str]: ...
 
 # The bodies of a thread's records that have one of these texts, without it, each by its number; and
 # the texts of its entries that have one, as they were and without it, each with its time.
@@ -1019,11 +1271,33 @@ def redacted_records(
 # of its entry before.
 def transcript_lines(messages: Iterable[Message], numbered: bool) -> list[str]: ...
 
-# The names, paths and numbers in a summary that its source does not have, each once.
-def invented(summary: str, source: str) -> list[str]: ...
+# Lines in a fence that says that they are data. Of very many the middle is left out.
+def fenced(name: str, lines: Sequence[str]) -> str: ...
 
-# Whether what a writer of summaries returned is the text of an error or a refusal.
-def is_refusal(text: str) -> bool: ...
+# Hexadecimal digits made from texts that occur in none of them, as few as do.
+def mark_of(texts: Sequence[str]) -> str: ...
+
+# Asks a model what it would change in a store: `items` are those that hold, `messages` are new.
+def proposal_prompt(items: Sequence[Item], messages: Iterable[Message]) -> str: ...
+
+# Asks a model for a summary of messages, besides the store as markdown and the summary of what came
+# before them.
+def summary_prompt(
+    messages: Iterable[Message], store: str, previous: str, max_tokens: int
+) -> str: ...
+
+# Why what a writer of summaries returned is not a summary; "" where it may be one.
+def refusal(written: object) -> str: ...
+
+# The index of the message from which on messages stay: at least the last `keep_last`, and so many
+# tokens. None where that leaves nothing before, or where the provider needs what is before.
+def first_kept(
+    conversation: Conversation, keep_last: int, tokens: Sequence[int], least_tokens: int
+) -> int | None: ...
+
+# The index from which on the last `keep_last` messages stay, or more, and the indices of what is
+# said before it; None where a summary can take the place of nothing.
+def head_and_tail(conversation: Conversation, keep_last: int) -> tuple[int, list[int]] | None: ...
 
 # What a range of times means as of a time of a zone's clock: "one", "between" or "outside", and its
 # ends. Of a text that is none, the reason. An end is "clock" or "moments" (of UTC) and both its
@@ -1042,20 +1316,90 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
+
+# Whether the next model binds the thinking of a conversation to the messages before it.
+@final
+class PrefixBinding:
+    def __new__(
+        cls, conversation: Conversation, entries: Sequence[Any], model: ThinkingModel
+    ) -> PrefixBinding: ...
+    @property
+    def refuses_changed_prefix(self) -> bool: ...
+    # Whether an open tool loop must keep the thinking at its beginning.
+    @property
+    def needs_thoughts(self) -> bool: ...
+    # Whether there are changes under which a compaction must wait for the end of the turn.
+    @property
+    def may_wait(self) -> bool: ...
+    # The index of the first message that goes with its unit or is among the changed ones.
+    def first_change(self, kept_units: Sequence[bool], changed: Sequence[int]) -> int | None: ...
+    def must_wait(self, kept_units: Sequence[bool], changed: Sequence[int]) -> bool: ...
+    # Whether the model may refuse the open tool loop after this change either way.
+    def loop_is_at_risk(self, first_change: int) -> bool: ...
+
+# The conversation without its thinking, but for an open tool loop, and its entries, None for one of
+# nothing but thinking; the tokens that each message lost, and those of each unit that is left.
+def without_thinking(
+    conversation: Conversation,
+    entries: Sequence[Any],
+    count: Callable[[Conversation], list[int]] | None = None,
+) -> tuple[Conversation, Sequence[Any], dict[int, int], dict[int, int]]: ...
+
+# The kept entries without the thinking from the first change on: their indices, the entries, and
+# the tokens that each changed or removed message lost.
+def without_stale_thinking(
+    conversation: Conversation,
+    indices: Sequence[int],
+    entries: Sequence[Any],
+    first_change: int,
+    excerpts: Mapping[int, Message],
+    count: Callable[[Conversation], list[int]],
+) -> tuple[list[int], list[Any], dict[int, int]]: ...
+
+# The name of a table that a model's name means, with or without vendor, date and revision; the
+# provider that it suggests; the model that answered last in a history.
+def known_name(model: str, names: Iterable[str]) -> str | None: ...
+def provider_of(model: str) -> Provider | None: ...
+def answering_model(entries: Sequence[Any], format: str) -> str: ...  # noqa: A002
 def has_claudes_thinking(entries: Sequence[Any]) -> bool: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002
 def marks_in(value: Any) -> list[Mapping[str, Any]]: ...
 def unmarked(value: Any) -> Any: ...
 def input_texts(value: object, *, is_text: bool = False) -> list[str]: ...
 
-# Whether values have at most so many characters and parts, whatever holds them.
-def is_short(values: list[Any], max_characters: int, max_parts: int) -> bool: ...
+# Whether entries are short enough to be read and counted on an event loop.
+def is_short_to_add(entries: Sequence[Any]) -> bool: ...
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]: ...
 def is_langchain_message(value: object) -> bool: ...
 
 # The entry with these texts or inputs at their paths; the entry itself never changes.
 def replace_texts(entry: Any, texts: Mapping[_Path, Any]) -> Any: ...
 def as_dict(value_of: Any, index: int) -> Any: ...
+
+# A list of messages, read, and its entries as dicts: the same sequence if no SDK object is in it.
+def read(
+    messages: Sequence[Any],
+    format: str = ...,  # noqa: A002  the field's word
+) -> tuple[Conversation, Sequence[Any]]: ...
+
+# The list of entries; raises InvalidMessageError for anything else.
+def as_sequence(messages: object) -> Sequence[Any]: ...
+def detect_format(messages: Sequence[Any]) -> FormatName: ...
+def named_format(entries: Sequence[Any], format: str) -> FormatName: ...  # noqa: A002
+
+# Raises InvalidMessageError for an entry that only another format can hold, or with a role that the
+# provider does not know: it would be sent unchanged.
+def check_own(entries: Sequence[Any], format: str) -> None: ...  # noqa: A002
+
+# The index of the last summary in a transcript that its agent wrote when the window was full.
+def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None: ...
+
+# The messages, each a mapping with a role. What LangChain's own converter takes of one, and the
+# fields of an AIMessage that hold its calls.
+def chat_entries(messages: Sequence[Any]) -> Sequence[Mapping[str, Any]]: ...
+def langchain_fields(
+    entry: Mapping[str, Any], index: int
+) -> tuple[dict[str, Any], dict[str, list[Any]]]: ...
 def format_of(entries: Sequence[Any]) -> tuple[str, bool]: ...
 def other_format(raw: object, name: str) -> str | None: ...
 def entries_of(messages: Any) -> Any: ...
@@ -1094,6 +1438,19 @@ def call_result(
     content: str,
     is_error: bool,
 ) -> dict[str, Any]: ...
+def tool_definition(
+    format: str,  # noqa: A002  the field's word
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+) -> dict[str, Any]: ...
+
+# The results of one reply's calls as history entries: one message where the provider wants all of
+# them in one.
+def result_entries(results: Sequence[Any]) -> list[Any]: ...
+
+# A user's message in a format; ``is_turn=False`` marks it as no turn of the user's where it can.
+def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  # noqa: A002
 def user_part(provider: str, text: str) -> dict[str, Any]: ...
 
 # A copy with a cache mark on its last block that can have one; None where there can be none.
@@ -1244,12 +1601,16 @@ def outline_slot(
     conversation: Conversation,
     kept: Collection[int],
     removed: Sequence[float],
-    any_opening: bool,
-    binds_prefix: bool,
+    model: ThinkingModel,
 ) -> tuple[float, float] | None: ...
 
 # The names in the lines of an outline; None for any other text.
 def read_outline(text: str) -> list[OutlineName] | None: ...
+
+# The lines of an outline in their fence, as the text of a message; the names of an outline in its
+# fence, None unless the text is exactly one outline.
+def fenced_outline(lines: str) -> str: ...
+def read_fenced_outline(text: str) -> list[OutlineName] | None: ...
 
 # The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
 # the reader how to ask for a name.

@@ -9,14 +9,22 @@ Named tuples, not dataclasses: they are made by the thousand, in C.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Literal, NamedTuple, get_args
 
-from rehydrate._native import Conversation
+from rehydrate._native import Conversation, provider_of
 
-__all__ = ["Conversation", "Message", "Piece", "PieceKind", "Unit", "normal_role", "problems_of"]
+__all__ = [
+    "Conversation",
+    "Message",
+    "Piece",
+    "PieceKind",
+    "Unit",
+    "normal_role",
+    "problems_of",
+    "provider_of",
+]
 
 
 _NORMAL_ROLES = {"developer": "system", "function": "tool", "tool_result": "tool"}
@@ -154,30 +162,6 @@ line means depends on other lines."""
 
 
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
-
-_BEDROCK = re.compile(
-    r"arn:aws[a-z-]{0,20}:bedrock:"
-    r"|([a-z-]{1,20}\.)?(ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\."
-)
-_NAMES: tuple[tuple[re.Pattern[str], Provider], ...] = (
-    (re.compile(r"claude-"), "anthropic"),
-    (re.compile(r"gemini-"), "gemini"),
-    (re.compile(r"(ft:)?(chatgpt|codex|gpt|o\d)\b"), "openai_chat"),
-)
-
-
-def provider_of(model: str) -> Provider | None:
-    """Return the provider that a model's name suggests; None for a name that suggests none.
-
-    An id or an ARN of Bedrock's means Converse.
-
-    >>> provider_of("gpt-5.1"), provider_of("us.anthropic.claude-opus-4-6-v1"), provider_of("my-7b")
-    ('openai_chat', 'bedrock', None)
-    """
-    if _BEDROCK.match(model.lower()):
-        return "bedrock"
-    parts = model.lower().split("/")  # a router names the maker before it
-    return next((to for pattern, to in _NAMES if any(map(pattern.match, parts))), None)
 
 
 def own_provider(format: str) -> Provider | None:  # noqa: A002  the field's word

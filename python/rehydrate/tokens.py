@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from rehydrate import _engine, formats
+from rehydrate import _native, formats
 from rehydrate._check import check_list
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import compact_json
@@ -61,7 +61,7 @@ def estimate_tokens(
 
 def _tokens(content: Any, counter: str, tools: Iterable[Mapping[str, Any]], format: str) -> int:  # noqa: A002
     check_list("tools", tools, "pass a list of tool definitions")
-    schemas = sum(_engine.count(compact_json(tool), counter) for tool in tools)
+    schemas = sum(_native.count(compact_json(tool), counter) for tool in tools)
     if isinstance(content, str):
-        return schemas + _engine.count(content, counter)
-    return schemas + sum(_engine.message_tokens(formats.parse(content, format), counter))
+        return schemas + _native.count(content, counter)
+    return schemas + sum(_native.message_tokens(formats.parse(content, format), counter))

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import _native, compact_context, formats, validate
-from rehydrate.compact.outline import read_fenced
+from rehydrate._native import read_fenced_outline
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, cases, talk, words
@@ -381,5 +381,5 @@ def test_excerpts_with_an_outline_are_valid_and_in_the_budget(case: Case, size: 
             for piece in message.pieces
             if piece.kind is not PieceKind.THINKING
         )
-        listed = read_fenced(outline.text)
+        listed = read_fenced_outline(outline.text)
         assert listed and not any(stands_in(shown, each.name) for each in listed)

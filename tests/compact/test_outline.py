@@ -14,9 +14,7 @@ import rehydrate
 from rehydrate import Memory, _native, compact_context, formats, validate
 from rehydrate.compact.outline import (
     OutlineName,
-    fenced,
     outline_tokens,
-    read_fenced,
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import LoadMemory
@@ -185,7 +183,7 @@ def test_names_stand_under_what_they_were_and_only_those_that_are_gone():
     assert {"tests/test_rows.py", "src/other.py"} <= set(lines["Bash"].split(", "))
     assert "KeyError" in lines["errors"]
     left = json.dumps([m for n, m in enumerate(kept.messages) if n != kept.outline.position])
-    listed = read_fenced(kept.outline.text)
+    listed = _native.read_fenced_outline(kept.outline.text)
     assert listed and not any(each.name in left for each in listed)
 
 
@@ -271,7 +269,7 @@ def test_with_a_memory_names_stand_behind_the_handle_of_their_message(tmp_path):
         kept = compact_context(entries, target_ratio=0.2, outline=400, memory=memory, archive=True)
         assert kept.outline is not None
         handles = {each.handle for each in kept.dropped}
-        listed = [each for each in read_fenced(kept.outline.text) if each.reference]
+        listed = [each for each in _native.read_fenced_outline(kept.outline.text) if each.reference]
         assert listed and {each.reference for each in listed} <= handles
         assert "load_memory" in kept.outline.text
         one = next(each for each in listed if each.name.startswith("src/part_"))
@@ -374,14 +372,14 @@ _names = st.from_regex(r"[a-z]{2,6}_[a-z0-9]{1,6}(/[a-z]{1,5}\.py)?", fullmatch=
     )
 )
 def test_an_outline_is_read_as_it_was_written(listed):
-    text = fenced(_native.write_outline(listed, "ask", lambda _: True))
-    read = read_fenced(text)
+    text = _native.fenced_outline(_native.write_outline(listed, "ask", lambda _: True))
+    read = _native.read_fenced_outline(text)
     assert read is not None
     assert {(each.name, each.heading) for each in read} == {each[:2] for each in listed}
     references = {each.name: each.reference for each in listed}
     assert all(each.reference in ("", references[each.name]) for each in read)
-    assert read_fenced(text + " ") is None
-    assert read_fenced(text.replace("Names in", "Words in")) is None
+    assert _native.read_fenced_outline(text + " ") is None
+    assert _native.read_fenced_outline(text.replace("Names in", "Words in")) is None
 
 
 _words = st.text(alphabet="aBc9_./-@~ ,\n", max_size=40) | st.sampled_from(

@@ -11,7 +11,6 @@ import anyio.lowlevel
 import pytest
 
 from rehydrate import Budget, Context
-from rehydrate.context.history import INLINE_CHARS
 from tests.sizes import PATIENCE_SECONDS
 from tests.stress.programs import run_python
 
@@ -150,7 +149,7 @@ async def test_what_others_wrote_is_called_beside_the_loop():
 async def test_large_entries_are_counted_beside_the_loop():
     clock = Clock()
     context = Context(clock=clock)
-    await context.aadd({"role": "user", "content": "x " * INLINE_CHARS})
+    await context.aadd({"role": "user", "content": "x " * 64_000})
     assert not clock.was_on_the_loop
     assert len(context.history) == 1
 

@@ -1,5 +1,6 @@
 """The context store: spans are verbatim, trust follows the source, what is permanent never goes."""
 
+import doctest
 import json
 import re
 
@@ -8,8 +9,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import _native, count_tokens, formats
 from rehydrate.context import Context, ContextStore, Threads
-from rehydrate.context.context_store.store import SUMMARY
-from rehydrate.context.context_store.tools import TOOLS
+from rehydrate.context.summaries import SUMMARY
 from tests import strategies
 
 ROUNDS = 5
@@ -345,6 +345,20 @@ def test_whatever_looks_like_a_summary_is_read_without_an_error(lines):
             assert text[item.span.start : item.span.end] == item.text
 
 
+def test_what_was_taken_back_is_in_no_store_of_before():
+    store = store_of(user("Never use tabs."), assistant("Yes."), user("Always use ropes."))
+    store.leave_out({0})
+    before = store.as_of(2)
+    assert before.items() == [] and len(before.operations) == 2 and before.seen == 2
+    assert texts(store, "User Preferences") == ["Always use ropes."]
+
+
+def test_the_example_of_the_class_runs():
+    names = {"ContextStore": ContextStore}
+    example = doctest.DocTestParser().get_doctest(ContextStore.__doc__, names, "store", None, 0)
+    assert example.examples and doctest.DocTestRunner().run(example).failed == 0
+
+
 def test_what_is_told_bit_by_bit_is_what_is_told_at_once():
     call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make all_of_it"}}
     result = {"type": "tool_result", "tool_use_id": "t", "content": "ValueError: no port_8080"}
@@ -358,14 +372,14 @@ def test_what_is_told_bit_by_bit_is_what_is_told_at_once():
     store.update(formats.parse(said, "anthropic").messages)
     at_once = store.render(500, conversation=formats.parse(said, "anthropic"))
     assert "make all_of_it" in at_once and "src/other.py" in at_once and "hunter" not in at_once
-    bit_by_bit = _native.Told()
+    bit_by_bit = _native.Activity()
     for start in (0, 4, 7):
         end = {0: 4, 4: 7, 7: 12}[start]
         part = formats.parse(said[start:end], "anthropic").renumbered(list(range(start, end)))
-        assert bit_by_bit.add(part, (), TOOLS)
+        assert bit_by_bit.add(part)
         store.render_with(bit_by_bit, 500)  # it changes nothing
     assert store.render_with(bit_by_bit, 500) == at_once
     # An answer to what another part asked makes one unit of both.
     late = formats.parse(said[:2], "anthropic"), formats.parse(said[2:3], "anthropic")
-    told = _native.Told()
-    assert [told.add(part, (), TOOLS) for part in late] == [True, False]
+    activity = _native.Activity()
+    assert [activity.add(part) for part in late] == [True, False]

@@ -7,10 +7,6 @@ from hypothesis import given, strategies as st
 
 from rehydrate import formats
 from rehydrate.context import ContextStore
-from rehydrate.context.context_store.proposals import (
-    MAX_PROPOSALS,
-    ProposalRequest,
-)
 from tests import strategies
 
 GOAL = "GOAL: ship it. It is due on Friday."
@@ -24,6 +20,7 @@ HEADING = "there is no such heading"
 SOURCE = "its source may not say so"
 PERMANENT = "its item never goes"
 EARLIER = "it is older than what it changes"
+MAX_PROPOSALS = 24
 TOO_MANY = f"the answer has over {MAX_PROPOSALS}"
 
 HEADINGS = ["Task State", "Decisions", "Files & Code", "Important Context", "User Preferences"]
@@ -70,9 +67,8 @@ class Noted:
 
     def propose(self, *told, at=0):
         """Apply the proposals; the model was shown the messages from the index ``at`` on."""
-        request = ProposalRequest(tuple(self.live()), messages_of(self.entries[at:], at))
         answer = "\n".join(map(json.dumps, told))
-        return self.store.apply(answer, request)
+        return self.store.apply(answer, self.live(), messages_of(self.entries[at:], at))
 
     def say(self, *entries):
         self.store.update(messages_of(entries, len(self.entries)))
@@ -177,7 +173,8 @@ def test_a_proposal_that_does_not_hold_is_refused(told, why):
     noted = Noted(user("The crane is red. " + "rope " * 100))
     before = list(noted.store.operations)
     applied = noted.propose(told)
-    assert applied[:2] == ([], {why: 1}) and noted.store.operations == before
+    assert (applied.operations, applied.refused) == ([], {why: 1})
+    assert noted.store.operations == before
     assert why in applied.summary
 
 
@@ -185,16 +182,14 @@ def test_only_what_the_model_was_shown_can_be_changed():
     noted = Noted(user("Note: x."), assistant("We decided to use ropes."), user("Hello."))
     shown = messages_of(noted.entries)
     (decision,) = noted.store.items("Decisions")
-    other = (decision.__class__(**{**_fields(decision), "span": decision.span._replace(entry=0)}),)
-    for items, why in ((), NO_ITEM), (other, NO_ITEM):
+    elsewhere = Noted(*[assistant(f"We decided on {number}.") for number in range(9)])
+    other = [item for item in elsewhere.live() if item.id == decision.id]
+    assert len(other) == 1 and other[0].span != decision.span
+    for items in [], other:
         promote = json.dumps({"op": "promote", "item": decision.id})
-        assert noted.store.apply(promote, ProposalRequest(items, shown)).refused == {why: 1}
+        assert noted.store.apply(promote, items, shown).refused == {NO_ITEM: 1}
     old = noted.propose(add("Decisions", "We decided to use ropes.", 1), at=2)
     assert old.refused == {NO_ENTRY: 1}
-
-
-def _fields(item):
-    return {name: getattr(item, name) for name in item.__slots__}
 
 
 def test_an_answer_has_an_end():
@@ -207,7 +202,7 @@ def test_what_is_there_already_is_not_added_again():
     noted = Noted(user("Always use tabs."), assistant("Yes."), user("Go on. Always use  TABS."))
     noted.store.back_to((2, noted.store.seen))  # the rules read #0 only
     same_place = noted.propose(add("User Preferences", "use tabs", 0))
-    assert same_place[:2] == ([], {})
+    assert (same_place.operations, same_place.refused) == ([], {})
     again = noted.propose(add("User Preferences", "Always use  TABS.", 2))
     assert [each.kind for each in again.operations] == ["promote"]
     assert noted.texts("User Preferences") == ["Always use tabs."]
@@ -328,7 +323,8 @@ def test_answers_are_read_in_the_shapes_that_models_write():
 
     def applied(answer):
         noted = Noted(user("Look."))
-        return noted.store.apply(answer, ProposalRequest(tuple(noted.live()), ()))
+        became = noted.store.apply(answer, noted.live(), ())
+        return became.operations, became.refused, became.unreadable
 
     for answer in (
         lines,
@@ -340,7 +336,7 @@ def test_answers_are_read_in_the_shapes_that_models_write():
         assert applied(answer) == ([], {NO_ITEM: 2}, 0)
     assert applied("") == applied("[]") == ([], {}, 0)
     assert applied(f"Sure!\n{lines}\n3\n" + "[" * 50_000) == ([], {NO_ITEM: 2}, 3)
-    assert applied(json.dumps({**fade, "item": "#1"})).refused == {PERMANENT: 1}
+    assert applied(json.dumps({**fade, "item": "#1"}))[1] == {PERMANENT: 1}
 
 
 JSON = st.recursive(
@@ -389,7 +385,7 @@ def test_no_answer_breaks_a_law(entries, data):
     told = data.draw(st.lists(likely(read, list(before)), max_size=12))
     told += data.draw(st.lists(MALFORMED, max_size=2))
     answer = data.draw(st.sampled_from(["", "x\n"])) + "\n".join(map(json.dumps, told))
-    applied = noted.store.apply(answer, ProposalRequest(tuple(before.values()), read))
+    applied = noted.store.apply(answer, list(before.values()), read)
     assert sum(applied.refused.values()) + applied.unreadable <= len(told) * 4 + 1
     by_index = {message.index: message for message in read}
     by_id = {item.id: item for item in noted.store.items()}

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
-from rehydrate._native import entry_inputs
+from rehydrate._native import entry_inputs, result_entries, tool_definition, user_message
 from rehydrate.context import Context
 from rehydrate.formats import FORMATS, detect_format, parse, validate
-from rehydrate.formats._reading import user_message
-from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.formats.rendering import render_history
 from rehydrate.messages import PROVIDERS, PieceKind
 from rehydrate.prompt import (

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
-from rehydrate._native import marked
+from rehydrate._native import marked, result_entries, tool_definition
 from rehydrate.context import Context
 from rehydrate.formats import FORMATS, detect_format, parse, validate
-from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Budget, ContextRequest, History, PromptIR, ToolDef, compile
 from tests.prompt.example_irs import lawful_irs

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context, count_tokens
+from rehydrate._native import result_entries, tool_definition
 from rehydrate.context import Context
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
-from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import PROVIDERS, PieceKind
 from rehydrate.prompt import (
     Budget,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate._native import line_is_seen
-from rehydrate.formats import content_of
+from rehydrate._native import line_content, line_is_seen
 
 
 def branch(  # noqa: PLR0912, PLR0915  the whole rule in one place
@@ -249,7 +248,7 @@ def _is_root(entry: dict[str, Any]) -> bool:
 def _is_spoken(entry: dict[str, Any]) -> bool:
     if not line_is_seen(entry):
         return False
-    return not is_empty(content_of(entry))
+    return not is_empty(line_content(entry))
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:
@@ -275,6 +274,6 @@ def _message_id(entry: dict[str, Any]) -> str | None:
 
 
 def _ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    content = content_of(entry)
+    content = line_content(entry)
     blocks = content if isinstance(content, list) else []
     return [block[key] for block in blocks if isinstance(block, dict) and block.get("type") == kind]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import _engine, _native
+from rehydrate import _native
 from rehydrate.prompt.caps import NOTICE_TOKENS, Kind, cap_text, notice
 from rehydrate.prompt.counting import COUNTER
 from tests.prompt.long_texts import jsons, long_texts
@@ -123,7 +123,7 @@ def test_a_capped_text_has_no_more_tokens_than_its_cap_in_any_script(script: str
 
 
 def tokens(text: str) -> int:
-    return _engine.count(text, COUNTER)
+    return _native.count(text, COUNTER)
 
 
 @pytest.mark.parametrize("character", ["e\u0301", "👨‍👩‍👧", "👍🏽", "\r\n", "\ud83d\ude00", "☝️"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import _engine, formats, validate
+from rehydrate import _native, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, History, PromptIR
@@ -116,7 +116,7 @@ def test_without_originals_a_result_is_capped_without_a_handle():
 
 
 def tokens(text: str) -> int:
-    return _engine.count(text, COUNTER)
+    return _native.count(text, COUNTER)
 
 
 NOWHERE = About()
@@ -229,11 +229,11 @@ def test_what_the_user_and_the_model_said_is_not_capped():
 def test_the_trace_counts_tokens_and_names_entries():
     entries = answered("short", PROSE)
     messages = formats.parse(entries, "anthropic").messages
-    tokens = tuple(_engine.message_tokens(messages, "o200k_base"))
+    tokens = tuple(_native.message_tokens(messages, "o200k_base"))
     history = History(tuple(entries), "anthropic", tokens, (10, 11, 12, 13, 14))
     made = cap_tool_results(PromptIR(history=history), Target(held()))
     recounted = formats.parse(made.history.entries, "anthropic").messages
-    assert list(made.history.tokens) == _engine.message_tokens(recounted, "o200k_base")
+    assert list(made.history.tokens) == _native.message_tokens(recounted, "o200k_base")
     (trace,) = made.meta.trace
     assert (trace.name, trace.changed) == ("cap_tool_results", ("history[14]",))
     assert (trace.before_tokens, trace.after_tokens) == (sum(tokens), made.tokens)

@@ -237,7 +237,7 @@ def _notes(text: str) -> Work:
 
 
 def _model(text: str) -> Work:
-    from rehydrate.formats.thinking import known_name
+    from rehydrate._native import known_name
 
     return lambda: known_name(f"claude-opus-4-5{text}", ["claude-opus-4-5", "gpt-5"])
 

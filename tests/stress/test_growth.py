@@ -48,7 +48,7 @@ said = [{"role": "user", "content": "session_id:" * 100_000}]
 lint([*said, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "go"}])
 """,
     "model": """
-from rehydrate.formats.thinking import known_name
+from rehydrate._native import known_name
 assert known_name("claude-opus-4-5@x" + "-v1" * 300_000 + "!", ["claude-opus-4-5"]) is None
 """,
     "many_tools_of_a_ui_message": """
@@ -79,7 +79,7 @@ assert len(set(ids)) == 50_000
 """,
     "rules": """
 from rehydrate import formats
-from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context import ContextStore
 laid_down = " ".join(f"Always use tool{i} for area{i}." for i in range(3_000))
 turned = " ".join(f"From now on never use thing{i} for area{i} instead." for i in range(3_000))
 said = [{"role": "user", "content": laid_down}, {"role": "user", "content": turned}]
@@ -100,7 +100,7 @@ assert all("'tool_use'" not in str(each.message) for each in made.messages)
 """,
     "summary": """
 from rehydrate import formats
-from rehydrate.context.context_store.store import ContextStore
+from rehydrate.context import ContextStore
 lines = [f"- Always use tool {n} for area {n}. (#{n})" for n in range(60_000)]
 said = [{"role": "user", "content": "\\n".join(["## User Preferences", *lines])}]
 store = ContextStore()

@@ -18,13 +18,13 @@ from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
+from rehydrate._native import is_short_to_add, result_entries, user_message
 from rehydrate._text import logged_type, plural, warn_once
 from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tools import Tool
 from rehydrate.context.context import Context
 from rehydrate.context.facts import ContextUsage
-from rehydrate.context.history import is_short_to_add
 from rehydrate.context.thread import ToolHandler
 from rehydrate.cost.prices import Price
 from rehydrate.errors import (
@@ -34,8 +34,7 @@ from rehydrate.errors import (
     InvalidConversationError,
     ProviderError,
 )
-from rehydrate.formats._reading import user_message
-from rehydrate.formats.calls import ToolCall, result_entries
+from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import Section, ToolDef

@@ -15,12 +15,13 @@ from rehydrate import _native, formats
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import is_cancellation
+from rehydrate._native import result_entries, user_message
 from rehydrate._text import FreeNames, as_unicode, failure_text, result_text
 from rehydrate.agent.model import Reply
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError, Violation
-from rehydrate.formats._reading import is_same_list, user_message
-from rehydrate.formats.calls import ToolCall, result_entries
+from rehydrate.formats._reading import is_same_list
+from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rehydrate.agent.telemetry import Telemetry
 
 _CACHE_BYTES = 16 << 20
-"""What is known of texts: enough for 300 conversations of 50,000 tokens that go on at once."""
+"""Of the cache of texts: enough for 300 conversations of 50,000 tokens that go on at once."""
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 
 _EXAMPLES = """\

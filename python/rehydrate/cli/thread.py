@@ -159,11 +159,12 @@ def _entries(read: StoredConversation, first: int, terminal: Terminal) -> Iterat
 
 def run_store(options: argparse.Namespace) -> int:
     """Print the context store, or write its page."""
-    from rehydrate.context.context_store.store import MIN_TOKENS
+    from rehydrate.context import ContextStore
 
     name, page = _thread(options), output_of(options, store.store_path(options), "store")
-    if options.tokens < MIN_TOKENS:
-        raise Failure(f"--tokens {options.tokens} has no room; pass {MIN_TOKENS} or more")
+    least = ContextStore.MIN_TOKENS
+    if options.tokens < least:
+        raise Failure(f"--tokens {options.tokens} has no room; pass {least} or more")
     with _opened(options, read_only=True) as threads:
         read = threads.read(name)
     if options.output:

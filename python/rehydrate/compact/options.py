@@ -7,21 +7,26 @@ batches and the engines that run them. `Arguments` are those of a call, checked.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from rehydrate import _engine
-from rehydrate._check import check_choice, check_timeout, shown
-from rehydrate._engine import COUNTERS, check_counter
+from rehydrate._check import check_choice, check_timeout
+from rehydrate._engine import COUNTERS
+from rehydrate._native import (
+    check_counter,
+    checked_budget,
+    checked_memory,
+    checked_query,
+    checked_ratio,
+)
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.compact.scoring import PROFILES, Scoring
 from rehydrate.compact.signals import Deadline, Memory
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.embedding.protocol import Model
-from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS, Conversation
 
@@ -102,52 +107,8 @@ def _profile(scoring: Any) -> Scoring:
     return scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
 
 
-def _ratio(ratio: object) -> float:
-    """Return the share of the tokens to keep: above 0, at most 1, raised to 0.05 if less."""
-    if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
-        return max(float(ratio), MIN_RATIO)
-    raise InvalidArgumentError(
-        f"target_ratio is {shown(ratio)}; pass the share of the tokens to keep, a number above 0 "
-        f"and up to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
-    )
-
-
-def _ratio_hint(ratio: object) -> str:
-    """Return what a number that isn't a share was probably meant as, or ""."""
-    if not isinstance(ratio, (int, float)) or isinstance(ratio, bool):
-        return ""
-    if isinstance(ratio, float) and math.isnan(ratio):
-        return ""
-    if 100 * MIN_RATIO <= ratio <= 100:
-        return f"; did you mean {ratio / 100:g}?"
-    if 1 < ratio < 100 * MIN_RATIO:
-        return ""
-    if ratio > 100:
-        return "; a number of tokens is budget_tokens"
-    return "; budget_tokens=0 keeps only what is always kept"
-
-
-def _budget(budget: Any) -> int | None:
-    if budget is None:
-        return None
-    with suppress(TypeError):  # numpy's integers are integers too
-        if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
-            return min(tokens, 2**63)
-    raise InvalidArgumentError(
-        f"budget_tokens is {shown(budget)}; pass a whole number of tokens from 0 up, "
-        "or None to go by target_ratio"
-    )
-
-
 def _or_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else check(value)
-
-
-def _query(query: object) -> str | None:
-    """Return the query without surrounding white space, or None."""
-    if not (query is None or isinstance(query, str)):
-        raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
-    return query if query is None else query.strip()
 
 
 def _model(model: object) -> str:
@@ -156,18 +117,6 @@ def _model(model: object) -> str:
     raise InvalidArgumentError(
         f'model is a {type(model).__name__}; pass the model\'s name as the provider has it, or ""'
     )
-
-
-def _memory(memory: Any) -> Any:
-    """Refuse an object without `recall`, and a memory without a namespace."""
-    if memory is not None and not callable(getattr(memory, "recall", None)):
-        raise InvalidArgumentError(
-            f"memory is of type {type(memory).__name__}, which has no recall; pass a "
-            "rehydrate.Memory, an object with recall(vectors, k) -> similarities, or None"
-        )
-    if memory is not None and getattr(memory, "namespace", "") is None:
-        raise MissingNamespaceError("memory")
-    return memory
 
 
 def _timeout(timeout: object) -> Deadline | None:
@@ -211,25 +160,25 @@ def _later(value: Any) -> Any:
 OPTIONS: Mapping[str, Option] = {
     "query": Option(
         None,
-        _query,
+        checked_query,
         {"type": ["string", "null"]},
         "What the next turn is about; null: what the user said last.",
     ),
     "target_ratio": Option(
         0.4,
-        _ratio,
+        checked_ratio,
         {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
         "Share of the tokens to keep, from 0.05 (what is less is taken as that).",
     ),
     "budget_tokens": Option(
         None,
-        _budget,
+        checked_budget,
         {"type": ["integer", "null"], "minimum": 0},
         "Tokens to keep, instead of target_ratio.",
     ),
     "memory": Option(
         None,
-        _memory,
+        checked_memory,
         {},
         "the server's own: `rehydrate rpc --memory FILE --namespace NAME`",
     ),
@@ -345,7 +294,7 @@ class Arguments(NamedTuple):
     pin: Iterable[Any]
     timeout: Deadline | None
     archive: Archive | None
-    """What is written to `memory`; None for nothing."""
+    """The content to write to `memory`; None for nothing."""
     outline: OutlineSize
 
     def target_of(self, before_tokens: int) -> int:
@@ -391,33 +340,3 @@ def pinned_units(
     for unit in by_caller:
         pins.setdefault(unit, "pinned by the caller")
     return pins, by_caller
-
-
-def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]:
-    """Return the indices of the messages that the caller pinned.
-
-    `pin` holds indices into `messages`, or the message objects themselves. Raises
-    InvalidArgumentError for anything else.
-    """
-    if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
-        raise InvalidArgumentError(
-            f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
-        )
-    return [_index_of(messages, entry) for entry in pin]
-
-
-def _index_of(messages: Sequence[Any], entry: Any) -> int:
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        if -len(messages) <= entry < len(messages):
-            return entry % len(messages)
-        raise InvalidArgumentError(
-            f"pin names message {shown(entry)} of {len(messages)}; "
-            f"an index goes from {-len(messages)} to {len(messages) - 1}"
-        )
-    for index, message in enumerate(messages):
-        if message is entry:
-            return index
-    raise InvalidArgumentError(
-        f"pin holds a {type(entry).__name__} that is none of the messages; "
-        "pass an index, or the very object that is in the list"
-    )

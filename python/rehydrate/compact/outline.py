@@ -1,7 +1,7 @@
 """The outline of what was left out: its names, so that the model knows what it can ask for.
 
 One line for each kind of name: used by which tool, seen in results, said by whom. In a line, names
-stand behind a reference to the message that has them: its number in a `Context`, its handle in a
+follow a reference to the message that has them: its number in a `Context`, its handle in a
 memory.
 
 A later compaction finds the outline by its fence. Its names then compete with the new ones for the
@@ -12,16 +12,14 @@ one new outline. A forged outline gets its names listed, and nothing more.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from rehydrate import _engine, _native
 from rehydrate._check import shown
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.fences import tags
-from rehydrate.formats.thinking import ThinkingModel, thinking_model
+from rehydrate.formats.thinking import thinking_model
 from rehydrate.messages import Conversation, Message, Unit
 
 ID = "outline"
@@ -39,7 +37,6 @@ OutlineSize = bool | int | float
 
 OPENING = "<context-"
 """The text of every outline begins so."""
-_OPENING_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
 
 
 def check_outline(outline: Any) -> OutlineSize:
@@ -94,35 +91,7 @@ class Outline(NamedTuple):
     tokens: int
 
 
-def fenced(lines: str) -> str:
-    """Return the lines in their fence, as the text of a message."""
-    opening, closing = tags(ID, ID, "", "", None, True, lines)
-    return f"{opening}\n{lines}\n{closing}"
-
-
-def read_fenced(text: str) -> list[OutlineName] | None:
-    """Return the names of an outline; None unless the text is exactly one outline.
-
-    >>> read_fenced(fenced("Names in what was left out here.\\nRead: #4 src/rows.py"))
-    [OutlineName(name='src/rows.py', heading='Read', reference='#4')]
-    """
-    opening = _OPENING_TAG.match(text)
-    if opening is None:
-        return None
-    lines = text[opening.end() :].removesuffix(f"\n</{opening[1]}>")
-    return _native.read_outline(lines) if fenced(lines) == text else None
-
-
 BY_HANDLE = "load_memory reads a message by the handle before its names"
-
-
-class Slot(NamedTuple):
-    """Where an outline goes, in indices of the caller's list; a half lies between two messages."""
-
-    index: float  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    """The index of the first dropped message."""
-    before: float
-    """The index of the message that the outline is put before; usually the same."""
 
 
 class OutlinePlan(NamedTuple):
@@ -133,8 +102,9 @@ class OutlinePlan(NamedTuple):
     """Index -> names, for the outlines of earlier compactions that this one replaces."""
     replaced_tokens: int = 0
     max_tokens: int = 0
-    slot: Slot | None = None
-    """None if there is no outline."""
+    slot: tuple[float, float] | None = None
+    """The index of the first dropped message, and that of the message that the outline is put
+    before; None if there is no outline. A half is between two messages."""
 
     @classmethod
     def of(
@@ -153,11 +123,11 @@ class OutlinePlan(NamedTuple):
         replaced = {
             float(index): names
             for index, text in conversation.lone_texts(OPENING)
-            if (names := read_fenced(text)) is not None
+            if (names := _native.read_fenced_outline(text)) is not None
         }
         if not replaced:
             return cls(size), conversation
-        tokens = _engine.message_tokens(conversation, counter)
+        tokens = _native.message_tokens(conversation, counter)
         if sum(tokens) <= target_of(sum(tokens)):
             return cls(size), conversation
         counted = zip(conversation.messages, tokens, strict=True)
@@ -187,7 +157,7 @@ class OutlinePlan(NamedTuple):
         units = zip(conversation.units, selection.kept, strict=True)
         kept = {index for unit, is_kept in units if is_kept for index in unit.members}
         rules = thinking_model(model, conversation.format, entries)
-        slot = outline_slot(conversation, kept, self.replaced, rules)
+        slot = _native.outline_slot(conversation, kept, [*self.replaced], rules)
         if slot is None:
             return self, select(target_tokens=target_tokens)
         return self._replace(slot=slot, max_tokens=max_tokens), selection
@@ -218,7 +188,7 @@ class OutlinePlan(NamedTuple):
         )
 
         def cost(lines: str) -> int:
-            return _engine.count(fenced(lines), counter)
+            return _native.count(_native.fenced_outline(lines), counter)
 
         how = BY_HANDLE if handles else ""
         lines = _native.write_outline(
@@ -226,30 +196,12 @@ class OutlinePlan(NamedTuple):
         )
         if not lines:
             return None
-        position = bisect_left(indices, self.slot.before)
-        return Outline(fenced(lines), position, int(self.slot.index), cost(lines))
+        index, before = self.slot
+        text = _native.fenced_outline(lines)
+        return Outline(text, bisect_left(indices, before), int(index), cost(lines))
 
 
 def _handle_of(unit: Unit, handles: Mapping[int, str]) -> str:
     """Return the handle of its longest message: of a call's input or of its result."""
     stored = [message for message in unit.messages if message.index in handles]
     return handles[max(stored, key=lambda each: len(each.text)).index] if stored else ""
-
-
-def outline_slot(
-    conversation: Conversation,
-    kept: Collection[int],
-    removed: Collection[float],
-    model: ThinkingModel,
-) -> Slot | None:
-    """Return the slot at the first gap where a message may go; None if there is none.
-
-    ``removed`` holds indices of what was taken out of the conversation before. A slot is never
-    inside a unit, and never behind a thought. Some models refuse a tool loop without the thinking
-    at its beginning, and would take the outline for a new beginning. For them the slot is before
-    the last user turn, or nowhere if that thinking is bound to what comes before it.
-    """
-    slot = _native.outline_slot(
-        conversation, kept, [*removed], model.open_loop == "any", model.binds_prefix
-    )
-    return None if slot is None else Slot(*slot)

@@ -20,9 +20,9 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from rehydrate import _engine, _native, formats
-from rehydrate._native import Parted
-from rehydrate.compact.options import Arguments, pinned_indices, pinned_units
+from rehydrate import _native, formats
+from rehydrate._native import Parted, as_sequence, pinned_indices, user_message
+from rehydrate.compact.options import Arguments, pinned_units
 from rehydrate.compact.outline import OutlinePlan
 from rehydrate.compact.result import ChangedEntry, Compaction, M, Reasons, Stats
 from rehydrate.compact.scoring import weighted_query
@@ -31,17 +31,9 @@ from rehydrate.compact.signals import (
     external_signals,
     recalls_vectors,
 )
-from rehydrate.compact.thinking import (
-    WAITS,
-    PrefixBinding,
-    apply_thinking_policy,
-    for_provider,
-    why_waiting,
-    without_stale_thinking,
-)
-from rehydrate.formats._foreign import check_speakers
-from rehydrate.formats._reading import as_sequence, user_message
-from rehydrate.messages import problems_of
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.thinking import UNBOUND, WAITS, thinking_model, why_waiting
+from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation, problems_of
 
 if TYPE_CHECKING:
     from rehydrate.compact.archive import ArchiveWriter
@@ -77,8 +69,9 @@ class _Run:
         """Read, part, strip, pin, divide and count the messages."""
         self.arguments = arguments
         scoring, counter = arguments.scoring, arguments.counter
+        self.count = partial(_native.message_tokens, counter=counter)
         read, self.entries = formats.read(messages, arguments.format)
-        check_speakers(read, scoring.structural)
+        read.check_speakers(scoring.structural)
         pinned: Collection[int] = pinned_indices(messages, arguments.pin)
         # Only an objective of both can weigh an inferred query against the rest; scores alone
         # cannot.
@@ -91,14 +84,18 @@ class _Run:
             pinned = self.parted.places(pinned)
         outline = False if read.format == "bedrock" else arguments.outline
         self.plan, read = OutlinePlan.of(outline, read, arguments.target_of, counter)
-        self.stripped = apply_thinking_policy(arguments.thinking, read, self.entries, counter)
-        conversation = self.stripped.conversation
-        conversation = for_provider(conversation, arguments.provider, arguments.model)
-        self.conversation = conversation
-        replaced = map(int, self.plan.replaced)
-        self.binding = PrefixBinding.of(
-            arguments.thinking, conversation, self.entries, arguments.model, replaced
-        )
+        self.stripped: Sequence[Any] = self.entries
+        self.stripped_tokens: Mapping[int, int] = {}
+        self.stripped_units: Mapping[int, int] = {}
+        if arguments.thinking == "strip":
+            read, self.stripped, self.stripped_tokens, self.stripped_units = (
+                _native.without_thinking(read, self.entries, self.count)
+            )
+        self.conversation = conversation = _for_provider(read, arguments)
+        rules = UNBOUND
+        if arguments.thinking == "auto":
+            rules = thinking_model(arguments.model, conversation.format, self.entries)
+        self.binding = _native.PrefixBinding(conversation, self.entries, rules)
         self.query = weighted_query(conversation, arguments.query, infer=weighs)
         thoughts = self.binding.needs_thoughts
         self.pins, by_caller = pinned_units(conversation, [*pinned], thoughts=thoughts)
@@ -106,7 +103,7 @@ class _Run:
         if arguments.granularity == "excerpt":
             for_words = conversation.kept_for_words().difference(by_caller)
             self.divisible = _native.DivisibleTexts(
-                conversation, self.stripped.entries, self.pins, for_words
+                conversation, self.stripped, self.pins, for_words
             )
         self._prepare()
 
@@ -115,7 +112,7 @@ class _Run:
         arguments, conversation, divisible = self.arguments, self.conversation, self.divisible
         counter, has_query = arguments.counter, self.query is not None
         has_handles = arguments.archive is not None and arguments.archive.dropped
-        self.prepared = _engine.prepare(
+        self.prepared = _native.Prepared(
             divisible.conversation if divisible else conversation,
             weight_of=arguments.scoring.weight_of,
             pinned=[unit in self.pins for unit in range(conversation.unit_count)],
@@ -129,7 +126,6 @@ class _Run:
             divisible=divisible,
             with_handles=has_handles,
         )
-        self.count = partial(_engine.message_tokens, counter=counter)
         self.message_tokens: Sequence[int] = (
             divisible.message_tokens(self.prepared, self.count)
             if divisible
@@ -196,13 +192,12 @@ class _Run:
         self.excerpts: _native.Excerpts | None = None
         if self.divisible:
             self.excerpts = _native.Excerpts(self.divisible, self.prepared, selection, self.count)
-        excerpted = self.excerpts.changed_indices(at_most=True) if self.excerpts else ()
-        if self.binding.must_wait(selection.kept, excerpted):
+        changed = self.excerpts.changed_indices(at_most=True) if self.excerpts else ()
+        if self.binding.must_wait(selection.kept, [*changed, *map(int, self.plan.replaced)]):
             self.problems.append(why_waiting(arguments.model))
             self.pins = dict.fromkeys(range(conversation.unit_count), WAITS)
             selection, self.excerpts = select(target_tokens=self.before_tokens), None
             self.plan = self.plan.cancelled()
-            self.binding = self.binding._replace(removed=())
         self.decision = _native.Decision(conversation, selection, self.message_tokens)
 
     def _select(self, *, target_tokens: int, **options: Any) -> _native.Selection:
@@ -229,10 +224,10 @@ class _Run:
         counted = zip(decision.message_tokens, flags, strict=True)
         kept_tokens = [tokens if is_kept else 0 for tokens, is_kept in counted]
         indices = list(compress(conversation.indices, flags))
-        entries = [self.stripped.entries[index] for index in indices]
+        entries = [self.stripped[index] for index in indices]
         after_tokens = sum(kept_tokens) + (0 if plan.replaced else plan.replaced_tokens)
         self.dropped, self.excerpted = len(flags) - len(indices), 0
-        self.lost_thinking = self.stripped.tokens
+        self.lost_thinking = self.stripped_tokens
 
         self.writer = writer = self._writer()
         self.novel, handles = writer.write(decision, excerpts) if writer else ({}, {})
@@ -253,10 +248,12 @@ class _Run:
 
         stale_tokens: Mapping[int, int] = {}
         changed = excerpts.changed_indices() if excerpts else ()
-        first_change = self.binding.first_change(decision.selection.kept, changed)
+        first_change = self.binding.first_change(
+            decision.selection.kept, [*changed, *map(int, plan.replaced)]
+        )
         if first_change is not None:
-            indices, entries, stale_tokens = without_stale_thinking(
-                conversation, indices, entries, first_change, excerpt_messages, counter
+            indices, entries, stale_tokens = _native.without_stale_thinking(
+                conversation, indices, entries, first_change, excerpt_messages, self.count
             )
             self.lost_thinking = stale_tokens
             after_tokens -= sum(stale_tokens.values())
@@ -311,7 +308,7 @@ class _Run:
                 cut={at: each.tokens for at, each in excerpts.by_position.items()}
                 if excerpts
                 else {},
-                stripped=self.stripped.unit_tokens,
+                stripped=self.stripped_units,
                 stale=stale,
                 first_change=first_change,
                 **shared,
@@ -351,7 +348,7 @@ class _Run:
             distilled_kinds=self.novel,
             ignored=len(conversation.ignored),
             degraded=(*self.problems, *(writer.problems if writer else ())),
-            counter=_engine.counter_name(self.arguments.counter),
+            counter=_native.counter_name(self.arguments.counter),
             format=conversation.format,
             elapsed_ms=(time.perf_counter() - started) * 1e3,
         )
@@ -360,3 +357,29 @@ class _Run:
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
+
+
+_GATEWAY_FORMATS = frozenset({"ai_sdk", "ai_sdk_ui", "openai_chat", "langchain", "plain"})
+"""Formats that gateways, or the AI SDK, send to any provider."""
+
+
+def _for_provider(conversation: Conversation, arguments: Arguments) -> Conversation:
+    """Return the conversation under its provider's rule: Anthropic wants the user first.
+
+    Without a provider, a Claude counts as Anthropic's, and any other list keeps its own rule.
+    Raises InvalidArgumentError where the format is another provider's own.
+    """
+    provider = arguments.provider
+    if conversation.format in _GATEWAY_FORMATS:
+        if provider is None and "claude" in arguments.model.lower():
+            provider = "anthropic"
+        if provider is None:
+            return conversation
+        return conversation.replace(user_first=provider in SYSTEM_APART)
+    own: str = PROVIDER_OF.get(conversation.format, conversation.format)
+    if provider not in (None, own):
+        raise InvalidArgumentError(
+            f"provider is {provider!r}, and the messages are {own}'s; compile a Context for "
+            "another provider, or leave it out"
+        )
+    return conversation

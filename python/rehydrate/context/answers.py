@@ -1,8 +1,8 @@
-"""The answers of the JIT's tools: what request_context and load_memory find, and the texts of all.
+"""The answers of the JIT's tools: what request_context, load_memory and fetch_whole bring.
 
-All items of one answer are in one fence (rehydrate/fences.py). The first line of each begins with
-a mark that is made from the contents and occurs in none of them. So no content can pass for an item
-of its own, and an item costs a few tokens where a fence each would cost forty.
+All items of one answer are in one fence (`rust/rehydrate-py/src/fences.rs`). The first line of each
+begins with a mark that is made from the contents and occurs in none of them. So no content can pass
+for an item of its own, and an item costs a few tokens where a fence each would cost forty.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from hashlib import blake2b
 
+from rehydrate import _native
 from rehydrate._check import shown
+from rehydrate._native import NOT_INSTRUCTIONS, fence_attribute
 from rehydrate._text import plural
 from rehydrate.compact.scoring import WeightedQuery
+from rehydrate.context.log import PREFIX
 from rehydrate.context.retriever import Retriever, excerpt_tokens
-from rehydrate.context.tool_calls import Answered, ContextQuery, describe
-from rehydrate.errors import InvalidArgumentError
-from rehydrate.fences import NOT_INSTRUCTIONS, attribute
+from rehydrate.context.time_words import describe
+from rehydrate.context.tool_calls import Answered, ContextQuery, FetchArguments
+from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
-from rehydrate.prompt.counting import counted_sections, text_of, text_tokens
+from rehydrate.prompt.counting import COUNTER, counted_sections, text_of, text_tokens
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
-from rehydrate.prompt.section import FULL_TRUST, Section, SourceReport, changed
+from rehydrate.prompt.section import FULL_TRUST, Provenance, Section, SourceReport, changed
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
-from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens
+from rehydrate.prompt.sources.passages import excerpt, line_count
+from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, heading_tokens, late_tokens
 
-MAX_EXCERPTS = 1
-"""In one answer, of the most relevant item: dividing a text costs milliseconds, and the source of
-cut parts brings the lines of others. Two bring no more of the names used next (D61)."""
 _SHOWN = "[shown already]"
 
 
-def with_excerpts(retriever: Retriever, found: Sequence[Section], query: str) -> list[Section]:
-    """Return the sections, and in place of those that could never come whole their best blocks.
+def with_excerpt(retriever: Retriever, found: Sequence[Section], query: str) -> list[Section]:
+    """Return the sections; of those that could never come whole, the most relevant with its best
+    blocks alone.
 
     Blocks are word for word, each gap is marked, and the handle of the whole is with them. A
-    line that the model sees already is replaced by a mark.
+    line that the model sees already is replaced by a mark. Dividing a text costs milliseconds, and
+    the source of cut parts brings the lines of others: two bring no more of the names used next
+    (D61).
     """
-    long = [index for index, section in enumerate(found) if is_too_long(retriever, section)]
-    best = set(sorted(long, key=lambda index: -found[index].relevance)[:MAX_EXCERPTS])
-    return [
-        _excerpt(retriever, section, query) if index in best else section
-        for index, section in enumerate(found)
-    ]
+    long = [section for section in found if is_too_long(retriever, section)]
+    best = max(long, key=lambda section: section.relevance, default=None)
+    return [_excerpt(retriever, each, query) if each is best else each for each in found]
 
 
 def is_too_long(retriever: Retriever, section: Section) -> bool:
@@ -154,7 +154,7 @@ def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:
     </context-3fc3>
     """
     texts = [str(section.content) for section in sections]
-    mark = _mark(texts)
+    mark = _native.mark_of(texts)
     is_data = any(section.trust < FULL_TRUST for section in sections)
     note = f' note="{NOT_INSTRUCTIONS}"' if is_data else ""
     parts = [f"<context-{mark}{note}>\n"]
@@ -198,9 +198,9 @@ def _heading(
     words = ["message", name] if provenance.source == "conversation" else [name or section.id]
     if provenance.origin and provenance.origin not in name:
         words.append(provenance.origin)
-    words = [attribute(word) for word in words]
+    words = [fence_attribute(word) for word in words]
     if section.handle:
-        words.append(f'whole="{attribute(section.handle)}"')
+        words.append(f'whole="{fence_attribute(section.handle)}"')
     if provenance.time is None:
         return " ".join(words), before
     local = provenance.time
@@ -214,19 +214,12 @@ def _heading(
     return " ".join(words), (day, time)
 
 
-def _mark(texts: Sequence[str]) -> str:
-    """Return hexadecimal digits made from the texts that occur in none of them, as few as do."""
-    lowered = [text.lower() for text in texts]
-    digest = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
-    for length in (4, 8, 16):
-        for start in range(0, len(digest), length):
-            mark = digest[start : start + length]
-            if not any(mark in text for text in lowered):
-                return mark
-    return digest
-
-
 MEMORY_SOURCE = "memory"
+KEPT_TRUST = 0.5
+"""Of what is kept: a tool may have returned it."""
+MIN_FETCH_CONFIDENCE = 0.02
+"""The share of a query's content that the text must know. It is less than for request_context,
+since the model has said where to look."""
 
 
 def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answered:
@@ -253,7 +246,7 @@ def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answ
         changed(section, content=text, tokens=tokens)
         for section, text, tokens in zip(sections, texts, text_tokens(texts), strict=True)
     ]
-    shortened = with_excerpts(retriever, _without_overlaps(retriever, found), query.query)
+    shortened = with_excerpt(retriever, _without_overlaps(retriever, found), query.query)
     spliced = retriever.splice(call, shortened)
     asked = [report.name for report in reports]
     return Answered(
@@ -281,7 +274,7 @@ def load_memory(retriever: Retriever, call: ToolCall, loader: LoadMemory) -> Ans
         else section_of(each, source=MEMORY_SOURCE)
         for each in found
     ]
-    spliced = retriever.splice(call, with_excerpts(retriever, counted_sections(sections), query))
+    spliced = retriever.splice(call, with_excerpt(retriever, counted_sections(sections), query))
     if len(found) == len(spliced.sections) == 1 and spliced.sections[0].handle is None:
         content = str(spliced.sections[0].content)  # a note by itself: as it was written
     else:
@@ -302,3 +295,113 @@ def _without_overlaps(retriever: Retriever, found: Sequence[Section]) -> list[Se
     left_out = {id(each) for each in found if part_of.get(id(each)) in whole}
     left_out |= {id(each) for each in long if not in_parts.isdisjoint(each.provenance.items)}
     return [each for each in found if id(each) not in left_out]
+
+
+def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
+    """Answer with the text under a handle, a part of it, or the rest of what was found.
+
+    Raises InvalidArgumentError that says what to send instead.
+    """
+    arguments = FetchArguments.read(call.arguments())
+    handle = arguments.handle
+    if handle.startswith(PREFIX):
+        sections = retriever.remainders.get(handle)
+        if sections is None:
+            raise InvalidArgumentError(
+                f"nothing is kept under {shown(handle)} any more; ask again with request_context"
+            )
+        spliced = retriever.splice(call, list(sections))
+        content = format_remainder(retriever, handle, spliced)
+        left = len(spliced.no_room)
+        return Answered(call, content, sections=spliced.sections, remaining=left, query=handle)
+    try:
+        text, source = retriever.whole(handle)
+    except UnknownHandleError as gone:
+        raise InvalidArgumentError(
+            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
+            "conversation, or look with request_context"
+        ) from None
+    answer = _found if arguments.query else _part
+    return answer(retriever, call, arguments, text, source)
+
+
+def _part(
+    retriever: Retriever, call: ToolCall, arguments: FetchArguments, text: str, source: str
+) -> Answered:
+    """Answer with as much of the asked part as fits, byte for byte."""
+    handle, lines = arguments.handle, arguments.lines
+    start, end = arguments.offset, len(text)
+    if lines is not None:
+        span = _native.line_span(text, *lines)
+        if span is None:
+            total = line_count(text)
+            raise InvalidArgumentError(
+                f"lines begin at {lines[0]:,}, and {handle} has {total:,}; send a range within "
+                f"1-{total}"
+            )
+        start, end = span
+    elif start and start >= len(text):
+        raise InvalidArgumentError(
+            f"offset is {start:,}, and {handle} has {len(text):,} characters; send a smaller one"
+        )
+    around = heading_tokens(f"{handle}[{len(text)}:{len(text)}]", handle)
+    stop = _native.page_end(text, start, end, retriever.room_tokens - around, COUNTER)
+    page, is_whole = text[start:stop], stop - start == len(text)
+    if end > start and not page:
+        raise InvalidArgumentError(
+            f"{handle} has {len(text):,} characters, and no room is left in this turn; answer "
+            "with what you have"
+        )
+    item = handle if is_whole else f"{handle}[{start}:{stop}]"
+    whole = None if is_whole else handle
+    section = _section(f"{source}:{item}", page, source, (item,), whole)
+    spliced = retriever.splice(call, [section])
+    if spliced.visible and is_whole:
+        return Answered(call, f"{handle} is in front of you already, whole.", query=handle)
+    where, read_on = _native.describe_page(text, start, stop, end, lines is not None)
+    if spliced.visible:
+        note = f"[{handle}, {where}, are in front of you already, word for word{read_on}]"
+        return Answered(call, note, query=handle)
+    content = page if is_whole and not read_on else f"{page}\n\n[{where}{read_on}]"
+    return Answered(call, content, sections=spliced.sections, query=handle)
+
+
+def _found(
+    retriever: Retriever, call: ToolCall, arguments: FetchArguments, text: str, source: str
+) -> Answered:
+    """Answer with the parts of the text that match best, with their line numbers."""
+    handle = arguments.handle
+    size = f"{line_count(text):,} lines, {len(text):,} characters"
+    passages = retriever.passages_of(text)
+    matches = passages.best(arguments.query, min_confidence=MIN_FETCH_CONFIDENCE)
+    room = min(retriever.room_tokens - heading_tokens(handle, handle), retriever.max_tokens // 2)
+    content, spans = excerpt(text, matches, room)
+    if not spans:
+        note = (
+            f"Nothing in {handle} ({size}) matches {shown(arguments.query)} better than the rest. "
+            'Try words that stand there, or read it with lines="1-100" or an offset.'
+        )
+        return Answered(call, note, query=handle)
+    items = tuple([f"{handle}[{start}:{end}]" for start, end in spans])
+    section = _section(f"{source}:{handle}", content, source, items, handle)
+    spliced = retriever.splice(call, [section])
+    numbers = ", ".join(_native.line_numbers(text, *span) for span in spans)
+    what = f"{shown(arguments.query)} in {handle} ({size})"
+    if not spliced.sections:
+        why = "is in front of you already" if spliced.visible else "has no room in this turn"
+        note = f"What matches {what} best, {numbers}, {why}."
+        return Answered(call, note, query=handle)
+    body = format_items(spliced.sections, retriever.timezone)
+    content = (
+        f"What matches {what} best, word for word:\n\n{body}\n\n"
+        f'[{numbers}; fetch_whole with lines="a-b" or an offset reads what is around]'
+    )
+    return Answered(call, content, sections=spliced.sections, query=handle)
+
+
+def _section(
+    id_: str, text: str, source: str, items: tuple[str, ...], handle: str | None
+) -> Section:
+    (tokens,) = text_tokens([text])
+    provenance = Provenance(source, items=items, trust=KEPT_TRUST)
+    return Section(id_, text, provenance, tokens=tokens, handle=handle)

@@ -16,15 +16,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from rehydrate import _native, formats
-from rehydrate._check import check_choice, check_methods, check_share, check_timeout
+from rehydrate._check import (
+    check_choice,
+    check_methods,
+    check_share,
+    check_timeout,
+    check_whole,
+)
 from rehydrate._concurrency.workers import run_in_thread
+from rehydrate._native import Activity
 from rehydrate._text import safe_error_text, warn_once
-from rehydrate.context.context_store.store import ContextStore
-from rehydrate.context.context_store.tools import TOOLS
 from rehydrate.context.records import reading
 from rehydrate.context.summaries import (
     Summary,
-    first_kept,
     head_of,
     is_summary,
     summarised,
@@ -65,7 +69,7 @@ EventKind = Literal["started", "ready", "swapped", "discarded", "proposed"]
 
 
 class CompactionEvent(NamedTuple):
-    """What happened to a background summary, for a "context compressed" divider."""
+    """A step of a background summary, for a "context compressed" divider."""
 
     kind: EventKind
     thread: str
@@ -123,10 +127,7 @@ class BackgroundCompaction:
             check_share(f"background: {name}", getattr(self, name))
             if getattr(self, name) == 0:
                 raise InvalidArgumentError(f"background: {name} is 0; pass more, such as 0.05")
-        if type(self.keep_last) is not int or self.keep_last < 0:
-            raise InvalidArgumentError(
-                f"background: keep_last is {self.keep_last!r}; pass a whole number from 0 up"
-            )
+        check_whole("background: keep_last", self.keep_last)
         for name in ("wait", "expected_turns", "cold_after"):
             check_timeout(f"background: {name}", getattr(self, name))
         if self.on_event is not None:
@@ -143,8 +144,6 @@ class _SummaryJob(Job):
         self.compactions = compactions
         """Of the thread when it began: another one since, and the summary is of no use."""
         self.tokens = tokens
-        self.after = 0
-        """The index of the first entry that no earlier summary is of."""
         self.summary = Summary("")
         self.valid_until = 0
         """Of a summary of the provider's own: see `section_of`."""
@@ -203,14 +202,14 @@ class BackgroundCompactor:
         self._clock = clock
         self._job: _SummaryJob | None = None
         self._written_last: _SummaryJob | None = None
-        self._told = History(), _native.Told()
-        """What was told in the entries of the last job, and these."""
+        self._activity = 0, Activity()
+        """How many entries the last job was of, and the activity in them."""
         self._last_sent = clock()
         complete = completion_of(settings.store_model)
         self._proposer = (
             None
             if complete is None
-            else StoreProposer(complete, thread, partial(self._tell, "proposed"))
+            else StoreProposer(complete, thread, partial(self._report, "proposed"))
         )
 
     @property
@@ -239,6 +238,17 @@ class BackgroundCompactor:
         what went wrong, "" where nothing did."""
         return "" if self._proposer is None else self._proposer.apply()
 
+    def begin_prompt(self) -> list[str]:
+        """Apply what is ready, as a part of the prompt that is being made; return what went wrong.
+
+        A summary is swapped in at the beginning of a user turn only, and never in a tool loop.
+        """
+        troubles = [self.apply_proposals()]
+        entries, seen = self._thread.entries, self._thread.state.seen
+        if entries.turn is not None and seen <= entries.turn == len(entries) - 1:
+            troubles.append(self.swap_if_ready(entries.tokens_since(seen)))
+        return [trouble for trouble in troubles if trouble]
+
     def start_if_due(self) -> None:
         """Begin a summary where the last prompt fills enough of the budget and none is begun."""
         thread, state = self._thread, self._thread.state
@@ -247,30 +257,33 @@ class BackgroundCompactor:
         used = upper_bound(prompt_tokens(state.ir), self._builder.target.provider)
         if used < self._settings.start_at * self._builder.budget.soft_tokens:
             return
-        until = first_kept(state.ir.history, self._settings.keep_last, self._least(state.ir))
-        if until is None:
+        history, least = state.ir.history, self._least(state.ir)
+        keep_last = self._settings.keep_last
+        row = _native.first_kept(history.conversation, keep_last, history.tokens, least)
+        if row is None:
             return
+        until = history.entry_index(row)
         thread.update_store()
-        head = thread.entries.between(0, until)
-        shown = [index for index in state.ir.history.indices if index < until]
-        tokens = thread.entries.at_indices(shown).total_tokens
+        entries = thread.entries
+        tokens = sum(entries.token_counts(index for index in history.indices if index < until))
         tokens += sum(section_tokens(each) for each in state.ir.sections if is_summary(each))
         most = int(MOST_OF_BUDGET * self._builder.budget.soft_tokens)
-        size = min(max(int(self._settings.size * head.total_tokens), MIN_SUMMARY_TOKENS), most)
+        wanted = int(self._settings.size * sum(entries.token_counts(entries.indices(0, until))))
+        size = min(max(wanted, MIN_SUMMARY_TOKENS), most)
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
         job = _SummaryJob(until, state.compactions, tokens)
-        job.after = summarised_until(state.ir)
         job.valid_until = self._valid_until()
-        store = thread.store.as_of(until)
+        # An earlier summary has what came before.
+        new = entries.between(summarised_until(state.ir), until)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
-        request = SummaryRequest((), head.format, "", _previous(state.ir), max(size, 1), prompt)
+        request = SummaryRequest((), new.format, "", _previous(state.ir), max(size, 1), prompt)
         try:
-            run_in_thread(lambda: self._write(job, head, store, request))
+            run_in_thread(lambda: self._write(job, new, request))
         except RuntimeError:  # no more threads: the next prompt tries again
             return
         self._job = self._written_last = job
-        self._tell("started", job, before=job.tokens)
+        self._report("started", job, before=job.tokens)
 
     def _least(self, ir: PromptIR) -> int:
         """Return the tokens of the history that must stay, so that the prompt is not too short for
@@ -281,21 +294,15 @@ class BackgroundCompactor:
         least = minimum_prefix(builder.target.model) - others
         return least if least <= _MOST_FOR_CACHE * builder.budget.soft_tokens else 0
 
-    def _write(
-        self,
-        job: _SummaryJob,
-        head: History,
-        store: ContextStore,
-        request: SummaryRequest,
-    ) -> None:
-        """Write the summary; it raises nothing."""
+    def _write(self, job: _SummaryJob, new: History, request: SummaryRequest) -> None:
+        """Write the summary, with the new entries since the one before; it raises nothing."""
         try:
-            markdown = store.render_with(self._told_in(head), request.max_tokens)
-            # What an earlier summary is of, that summary tells.
-            new = head.select([n for n, index in enumerate(head.indices) if index >= job.after])
-            plain_entries = formats.FORMATS[head.format].without_thinking(new.entries)
+            store = self._thread.store.as_of(job.until)
+            markdown = store.render_with(self._activity_until(job.until), request.max_tokens)
+            plain_entries = formats.FORMATS[new.format].without_thinking(new.entries)
             request = replace(request, messages=tuple(plain_entries), store=markdown)
-            job.summary = summarised(self._write_summary, request, store, _texts(new, head))
+            sources = self._texts(new, job.until)
+            job.summary = summarised(self._write_summary, request, store, sources)
         except BaseException as error:
             why = safe_error_text(error, "summary")
             job.summary = Summary("", f"summary: {why}")
@@ -303,20 +310,24 @@ class BackgroundCompactor:
             job.done.set()
             self._save(job)
             degraded, tokens = job.summary.degraded, job.summary.tokens
-            self._tell("ready", job, degraded, before=job.tokens, after=tokens)
+            self._report("ready", job, degraded, before=job.tokens, after=tokens)
 
-    def _told_in(self, head: History) -> _native.Told:
-        """Return what was told in these entries; only those after the last job's are read."""
-        (known, told), self._told = self._told, (History(), _native.Told())
-        length = len(known.entries)
-        beginning = head.format, head.indices[:length], head.entries[:length]
-        is_longer = head.is_by_row and beginning == (known.format, known.indices, known.entries)
-        if not (is_longer and _tell(told, head, length)):
-            told = _native.Told()
-            _tell(told, head, 0)
-        if head.is_by_row:
-            self._told = head, told
-        return told
+    def _activity_until(self, until: int) -> Activity:
+        """Return what happened before this entry; only entries after the last job's are read."""
+        (known, activity), self._activity = self._activity, (0, Activity())
+        new = self._thread.entries.between(known, until)
+        if known > until or not new.is_by_row or not _read(activity, new):
+            activity = Activity()
+            _read(activity, self._thread.entries.between(0, until))
+        if new.is_by_row:
+            self._activity = until, activity
+        return activity
+
+    def _texts(self, new: History, until: int) -> Iterator[str]:
+        """Yield the texts that a summary may be of; the older ones are read where somebody asks."""
+        yield from (message.text for message in new.messages)
+        head = self._thread.entries.between(0, until)
+        yield from (message.text for message in head.messages)
 
     def _valid_until(self) -> int:
         """Return the index of the first entry whose thinking is refused after the summary.
@@ -405,9 +416,9 @@ class BackgroundCompactor:
         self, job: _SummaryJob, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
     ) -> None:
         self._job = None
-        self._tell(kind, job, detail, before=before, after=after)
+        self._report(kind, job, detail, before=before, after=after)
 
-    def _tell(
+    def _report(
         self,
         kind: EventKind,
         job: Job,
@@ -424,16 +435,9 @@ class BackgroundCompactor:
                 self._settings.on_event(event)
 
 
-def _tell(told: _native.Told, head: History, start: int) -> bool:
-    """Add the entries from this position on; False where they belong to some of those before."""
-    new = head.select(range(start, len(head.entries)))
-    return told.add(new.conversation.renumbered(new.indices), (), TOOLS)
-
-
-def _texts(new: History, head: History) -> Iterator[str]:
-    """Yield the texts that a summary may be of; the older ones are read where somebody asks."""
-    for history in (new, head):
-        yield from (message.text for message in history.messages)
+def _read(activity: Activity, new: History) -> bool:
+    """Add entries; False where they belong to some of those before."""
+    return activity.add(new.conversation.renumbered(new.indices))
 
 
 def _previous(ir: PromptIR) -> str:

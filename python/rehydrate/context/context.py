@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpac
 from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
+from rehydrate._native import is_short_to_add, user_message
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.facts import ContextFacts
-from rehydrate.context.history import is_short_to_add
 from rehydrate.context.log import EntryOriginals, Log
 from rehydrate.context.prompt_builder import (
     PromptBuilder,
@@ -32,7 +32,6 @@ from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS, provider_shown
-from rehydrate.formats._reading import user_message
 from rehydrate.messages import PROVIDERS, Provider, own_provider, problems_of, provider_of
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
@@ -113,7 +112,7 @@ class Context(ContextFacts, Closing):
 
     With ``background``, a `BackgroundCompaction`, summaries are written while the conversation goes
     on, and swapped in between turns (docs/background.md). ``policy``, a `ProviderPolicy`, is what
-    the provider is told about its cache, and about shortening by itself (docs/cache.md).
+    the provider hears about its cache, and about shortening by itself (docs/cache.md).
 
     Any number of threads may use it; entries must not be changed after they were added.
 
@@ -319,8 +318,9 @@ class Context(ContextFacts, Closing):
         """Add what happened, in order: messages, or items of OpenAI Responses.
 
         An SDK's objects are taken as they are. ``at`` is when it happened, if not now; a line of a
-        transcript says so itself. It adds all entries or none. Raises InvalidMessageError for what
-        is no message, and for what only another provider's format holds: it would be sent as it is.
+        transcript says so itself. It adds all entries or none. Raises InvalidMessageError for
+        anything but a message, and for what only another provider's format holds: it would be sent
+        as it is.
         """
         with self._thread.lock:
             self._add(entries, at)
@@ -435,25 +435,15 @@ class Context(ContextFacts, Closing):
                     "there is nothing to answer; add a message, or pass a query"
                 )
             background = self._background
-            proposing = "" if background is None else background.apply_proposals()
-            swapping = self._swap_summary()
+            troubles = [] if background is None else background.begin_prompt()
             draft = self._builder.draft(thread, query, time_range)
-            unknown = problems_of(thread.entries.unknown)
-            for trouble in filter(None, (proposing, swapping, *unknown)):
+            for trouble in (*troubles, *problems_of(thread.entries.unknown)):
                 draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
             thread.send(compiled, missing, self.budget.max_job_tokens)
             if background is not None:
                 background.note_sent()
             return compiled
-
-    def _swap_summary(self) -> str:
-        """Swap a background summary in, at the beginning of a user turn only."""
-        thread, background = self._thread, self._background
-        turn, last = thread.entries.turn, len(thread.entries) - 1
-        if background is None or turn is None or turn < thread.state.seen or turn != last:
-            return ""  # the turn goes on, maybe in a tool loop
-        return background.swap_if_ready(thread.entries.tokens_since(thread.state.seen))
 
     def compact(
         self, budget_tokens: int | None = None, *, keep_last: int | None = None

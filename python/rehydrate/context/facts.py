@@ -25,7 +25,7 @@ from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate._native import ContextStore
     from rehydrate.prompt.sources import Given
 
 

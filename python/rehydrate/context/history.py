@@ -1,7 +1,6 @@
 """Entries: the conversation as it grows; each entry is read and counted once, when it is added.
 
-PromptState: what the last prompt left of it. PartlyShownTexts: the texts of entries of which that
-prompt shows only a part.
+PromptState: what the last prompt left of it.
 """
 
 from __future__ import annotations
@@ -10,34 +9,28 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _native, formats
-from rehydrate._native import own_entry
+from rehydrate import formats
+from rehydrate._native import as_sequence, own_entry
 from rehydrate.context.records import checked_seconds, entries_of, kept_entries
-from rehydrate.entry_id import EntryId
 from rehydrate.errors import (
     InvalidArgumentError,
     InvalidMessageError,
-    RehydrateError,
     Violation,
 )
-from rehydrate.formats._reading import as_sequence
-from rehydrate.messages import PROVIDER_OF, Message, PieceKind
-from rehydrate.prompt.counting import counted_tools, entry_tokens
+from rehydrate.messages import PROVIDER_OF
+from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.originals import TRUST as TOOL_TRUST
-from rehydrate.prompt.section import FULL_TRUST, Section
-from rehydrate.prompt.sources.conversation import PartlyShown
+from rehydrate.prompt.section import Section
 
 if TYPE_CHECKING:
     from rehydrate.cost.prefix import PrefixReport
     from rehydrate.prompt.ir import CompiledPrompt
-    from rehydrate.prompt.section import ToolDef
 
 Same = Callable[[Any, Any], bool]
 """Whether two entries say the same."""
@@ -176,8 +169,18 @@ class Entries:
 
     def between(self, start: int, end: int) -> History:
         """Return the entries from an index to another, without those that were taken back."""
+        return self.at_indices(self.indices(start, end))
+
+    def indices(self, start: int, end: int) -> Sequence[int]:
+        """Return the indices from one to another, without those that were taken back."""
         gone = self.taken_back
-        return self.at_indices([index for index in range(start, end) if index not in gone])
+        if not gone:
+            return range(start, end)
+        return [index for index in range(start, end) if index not in gone]
+
+    def token_counts(self, indices: Iterable[int]) -> Iterator[int]:
+        """Yield the tokens of the entries at these indices."""
+        return map(self._tokens.__getitem__, indices)
 
     def at_indices(self, indices: Iterable[int]) -> History:
         """Return the entries at these indices, as they were added."""
@@ -243,20 +246,9 @@ class Entries:
         return StoredEntry(self._dicts[index], self._times[index], self._tokens[index])
 
     def shared_with(self, others: Sequence[Any], start: int, same: Same) -> int:
-        """Return with how many of the entries from an index on a list begins.
-
-        >>> from operator import eq
-        >>> entries = Entries("plain")
-        >>> entries.extend([{"role": "user", "content": "Hello."}], 0.0)
-        >>> entries.shared_with([{"role": "user", "content": "Hello."}, {}], 0, eq)
-        1
-        """
-        shared = 0
-        for one, other in zip(islice(self._entries, start, None), others, strict=False):
-            if not (one is other or same(one, other)):
-                break
-            shared += 1
-        return shared
+        """Return with how many of the entries from an index on a list begins."""
+        pairs = zip(islice(self._entries, start, None), others, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or same(*pair), pairs))
 
     def index_of(self, entry: Any) -> int | None:
         """Return the index of an entry: of the very object, else of the last that says the same."""
@@ -312,91 +304,3 @@ class PromptState:
     def shown(self) -> PromptIR:
         """The IR of the last prompt; an empty one before the first."""
         return PromptIR() if self.ir is None else self.ir
-
-    def with_tools(self, tools: Sequence[ToolDef]) -> PromptState:
-        """Return the state whose prompt offers these tools too."""
-        if not tools or self.ir is None:
-            return self
-        return replace(self, ir=self.ir.replace(tools=(*self.ir.tools, *counted_tools(tools))))
-
-
-class PartlyShownTexts:
-    """One conversation's. An entry that is the same object as last time is not read again."""
-
-    def __init__(self) -> None:
-        """Start with nothing read."""
-        self._by_index: dict[int, tuple[Any, tuple[PartlyShown, ...]]] = {}
-        self._last: tuple[History | None, tuple[PartlyShown, ...]] = (None, ())
-
-    def of(self, shown: History, entries: Entries) -> tuple[PartlyShown, ...]:
-        """Return the texts that differ, of each entry that is not shown as it was added."""
-        if self._last[0] is shown:
-            return self._last[1]
-        known, self._by_index = self._by_index, {}
-        for position, entry in enumerate(shown.entries):
-            index = shown.entry_index(position)
-            original = entries.at(index)
-            if entry is original:
-                continue
-            found = known.get(index)
-            if found is None or found[0] is not entry:
-                differing = _differing(original, entry, shown.format, index, entries.time_at(index))
-                found = entry, tuple(differing)
-            self._by_index[index] = found
-        texts = tuple([text for _, each in self._by_index.values() for text in each])
-        self._last = shown, texts
-        return texts
-
-
-def _differing(
-    original: Any,
-    entry: Any,
-    format: str,  # noqa: A002  the field's word
-    index: int,
-    time: datetime,
-) -> Iterator[PartlyShown]:
-    try:
-        was, now = (formats.parse([one], format).messages for one in (original, entry))
-    except RehydrateError:  # a line that has a meaning only with others
-        return
-    if not was:
-        return
-    texts, shown = _texts(was), _texts(now)
-    pairs: Sequence[tuple[str, str]]
-    if len(texts) == len(shown):
-        pairs = list(zip(texts, shown, strict=True))
-    else:
-        pairs = [(text, "\n".join(shown)) for text in texts if text not in shown]
-    trust = TOOL_TRUST if any(message.answers for message in was) else FULL_TRUST
-    for text, part in pairs:
-        if text != part:
-            yield PartlyShown(
-                str(index),
-                text,
-                part,
-                item=EntryId.of(index),
-                time=time,
-                trust=trust,
-            )
-
-
-def _texts(messages: Sequence[Message]) -> list[str]:
-    pieces = [piece for message in messages for piece in message.pieces]
-    return [piece.text for piece in pieces if piece.kind is not PieceKind.THINKING]
-
-
-INLINE_CHARS = 64_000
-"""Entries up to this size may be added on the event loop: they are read and counted at 20 MB/s or
-more."""
-_MAX_PARTS = 4_000
-
-
-def is_short_to_add(entries: Iterable[Any]) -> bool:
-    """Return whether entries are short enough to be read and counted on the event loop.
-
-    >>> is_short_to_add([{"role": "user", "content": "hello"}])
-    True
-    >>> is_short_to_add([{"role": "user", "content": "hello" * 20_000}])
-    False
-    """
-    return _native.is_short(list(entries), INLINE_CHARS, _MAX_PARTS)

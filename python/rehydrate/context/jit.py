@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_whole, shown
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import fenced, tool_definition, transcript_lines
 from rehydrate._text import failure_text
-from rehydrate.context.answers import load_memory, request_context
+from rehydrate.context.answers import fetch_whole, load_memory, request_context
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.transcripts import transcript
-from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import EntryOriginals
 from rehydrate.context.records import check_clock, checked_seconds
@@ -30,7 +29,7 @@ from rehydrate.context.thread import Thread
 from rehydrate.context.time_words import zone_of
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.calls import ToolCall, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import PromptIR
@@ -344,4 +343,5 @@ class ThreadReader(Reader):
         """Return the messages as text, each with its number; of a long thread the middle is left
         out."""
         entries = self._thread.entries
-        return transcript(entries.at_indices(range(len(entries))).messages)
+        messages = entries.at_indices(range(len(entries))).messages
+        return fenced("conversation", transcript_lines(messages, numbered=True))

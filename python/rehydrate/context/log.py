@@ -20,19 +20,19 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.records import Kind, Record, header, shared
 from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.originals import About, HeldOriginals, handle_of_text
+from rehydrate.prompt.originals import About, handle_of_text
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import ENTRIES, plain
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate._native import ContextStore
     from rehydrate.context.history import Entries, PromptState, Waiting
     from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.ir import CompiledPrompt
 
 
 class Logged(Protocol):
-    """What is written of a `Thread`."""
+    """The parts of a `Thread` that are written."""
 
     entries: Entries
     state: PromptState
@@ -317,16 +317,15 @@ class EntryOriginals:
         """Take the entries, and the texts that the log has, by handle."""
         self._entries = entries
         self._stored = dict(stored)
-        self._held = HeldOriginals()
         self._unsaved: dict[str, str] = {}
         self._hashed = 0
         self._places: dict[str, tuple[int, int]] = {}
         """Of an entry's text, by its handle: the entry's index and the number among its texts."""
         self._lock = ForkSafeLock()
 
-    def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: B008
+    def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: ARG002, B008
         """Keep the text and return its handle; the same text has the same handle."""
-        handle = self._held.put(text, about=about)
+        handle = handle_of_text(text)
         with self._lock:
             if handle not in self._stored:
                 self._unsaved[handle] = text
@@ -334,10 +333,6 @@ class EntryOriginals:
 
     def get(self, handle: str, /) -> str:
         """Return the text, byte for byte; raises UnknownHandleError for a handle not given out."""
-        try:
-            return self._held.get(handle)
-        except UnknownHandleError:  # of an earlier process, or it had to make room
-            pass
         with self._lock:
             text = self._stored.get(handle) or self._unsaved.get(handle)
             if text is None:

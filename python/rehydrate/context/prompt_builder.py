@@ -69,7 +69,7 @@ class PromptBuilder:
     request: ContextRequest
     passes: tuple[Pass, ...]
     asking: TimeLimit
-    """What holds for all sources: their timeout, where it is not each source's own."""
+    """The timeout of all sources, where it is not each source's own."""
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
     has_own_model: bool

@@ -44,19 +44,19 @@ Row = tuple[int, float, str]
 
 
 class Kind(IntEnum):
-    """What a record holds."""
+    """The kinds of records."""
 
     HEADER = 0
     """The format of the entries, and where a fork is from."""
     ENTRY = 1
     STATE = 2
-    """What the next prompt extends, and what was spent."""
+    """The prompt that the next one extends, and the counts of job and thread."""
     WAITING = 3
     """Sections in answers to tool calls whose results no prompt has shown yet: all of them."""
     ORIGINAL = 4
     """A text by its handle that is not a text of an entry."""
     REMAINDER = 5
-    """What an answer had no room for, by its handle."""
+    """Sections that an answer had no room for, by their handle."""
     OPERATIONS = 7
     """Operations of the context store, and how many entries it has read then."""
     SUMMARY = 8
@@ -150,7 +150,7 @@ def check_clock(clock: object) -> None:
 def checked_seconds(name: str, time: Any) -> float:
     """Return a datetime, or what a clock returned, in seconds since 1970.
 
-    Raises InvalidArgumentError for what is no time of the years 1 to 9999.
+    Raises InvalidArgumentError for anything but a time of the years 1 to 9999.
 
     >>> checked_seconds("clock", float("nan"))
     Traceback (most recent call last):
@@ -176,7 +176,7 @@ def kept_entries(entries: Iterable[Any], format: str, start: int = 0) -> list[An
     holds them as they are.
 
     ``start`` is the index of the first. Raises UnreadableIRError for what JSON cannot hold (nan,
-    objects, keys that are no strings, bytes of others than Converse), InvalidMessageError for a
+    objects, keys that are not strings, bytes of others than Converse), InvalidMessageError for a
     LangChain message of a class that LangChain cannot make again.
     """
     added = list(entries)
@@ -198,32 +198,18 @@ def entries_of(values: Sequence[Any], format: str) -> list[Any]:  # noqa: A002  
 
 def _json_value(value: Any, path: str) -> Any:
     """Return the value if JSON holds it as it is, else what JSON makes of it."""
-    try:
-        if json.loads(json.dumps(value, allow_nan=False)) == value:
-            return value
-    except (TypeError, ValueError, RecursionError):
-        pass
+    if _native.is_json(value):
+        return value
     made = plain(value, path)
-    _check_numbers(made, path)
+    if (unfit := _native.unfit_number(made, path)) is not None:
+        where, number = unfit
+        if isinstance(number, float):
+            problem, remedy = f"is {number}, which JSON cannot hold", "pass a finite number"
+        else:
+            most = f"{sys.get_int_max_str_digits():,} digits"
+            problem, remedy = f"is {shown(number)}, and Python reads {most}", "pass it as a text"
+        raise UnreadableIRError(where, problem, remedy)
     return json.loads(json.dumps(made))  # two halves of a surrogate pair are one character
-
-
-def _check_numbers(value: Any, path: str) -> None:
-    """Refuse numbers that JSON has not, or that Python does not read again."""
-    if isinstance(value, dict):
-        for key, one in value.items():
-            _check_numbers(one, f"{path}.{key}")
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            _check_numbers(one, f"{path}[{number}]")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise UnreadableIRError(path, f"is {value}, which JSON cannot hold", "pass a finite number")
-    elif isinstance(value, int):
-        try:
-            str(value)
-        except ValueError:
-            problem = f"is {shown(value)}, and Python reads {sys.get_int_max_str_digits():,} digits"
-            raise UnreadableIRError(path, problem, "pass it as a text") from None
 
 
 # Lines of an export
@@ -231,16 +217,9 @@ def _check_numbers(value: Any, path: str) -> None:
 _FORMAT = "rehydrate thread"
 
 
-def to_lines(records: Iterable[Record], namespace: str, thread: str) -> Iterable[str]:
-    """Yield an export's lines, without their ends: a header, then a record each."""
-    yield as_json({"format": _FORMAT, "version": VERSION, "namespace": namespace, "thread": thread})
-    for record in records:
-        yield as_json({"kind": record.kind.name.lower(), "time": record.time, **record.content})
-
-
 def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
-    """Return the thread's name and its records; raises InvalidArgumentError, with the line's
-    number, for anything that `to_lines` did not write."""
+    """Return the name and the records of a thread that `exported_lines` wrote; raises
+    InvalidArgumentError, with the line's number, for anything else."""
     name, records = "", []
     number = 0
     for number, line in enumerate(lines, 1):

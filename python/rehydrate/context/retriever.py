@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from rehydrate import _native
+from rehydrate import _native, formats
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import Passages
-from rehydrate.context.history import Entries, PartlyShownTexts, StoredEntry
+from rehydrate.context.history import Entries, StoredEntry
 from rehydrate.context.records import rows_of
 from rehydrate.context.stored import Stored
 from rehydrate.context.thread import ANSWER_WORDS_TOKENS
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, UnknownHandleError
+from rehydrate.errors import (
+    InvalidArgumentError,
+    MissingNamespaceError,
+    RehydrateError,
+    UnknownHandleError,
+)
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.originals import TRUST as TOOL_TRUST
+from rehydrate.prompt.section import FULL_TRUST, Section
 from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbered, sources_of
 from rehydrate.prompt.sources.conversation import Hidden, PartlyShown, conversation, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
@@ -41,6 +47,8 @@ if TYPE_CHECKING:
     from rehydrate.context.log import Log
     from rehydrate.formats.calls import ToolCall
     from rehydrate.memory.memory import Memory
+    from rehydrate.memory.store import ThreadRow
+    from rehydrate.prompt.ir import PromptIR
     from rehydrate.prompt.sources import Given
 
 
@@ -88,10 +96,9 @@ class Retriever:
         self._thread = thread = context._thread
         self._messages: tuple[History | None, VisibleText] = (None, VisibleText())
         """The texts of the messages in the last prompt; they are read once a prompt."""
-        self._cut_texts = PartlyShownTexts()
         self.originals = context.originals
         self.remainders = thread.remainders
-        """What answers had no room for."""
+        """Sections that answers had no room for."""
         self.max_tokens = budget_tokens - ANSWER_WORDS_TOKENS
         """The limit for the items of any answer, however empty the turn is."""
         given, namespace = as_list(context.sources), context.request.namespace
@@ -143,7 +150,8 @@ class Retriever:
                 ]
             else:
                 sources += sources_of(one)
-        self._sections: dict[str, tuple[Section, tuple[PartlyShown, ...]]] = {}
+        self._in_part: dict[int | str, tuple[Any, tuple[PartlyShown, ...]]] = {}
+        """Entries and sections that the last prompt showed in part, and their texts, by name."""
         self._sources: list[HydrationSource] = []
         times: Counter[str] = Counter()
         for source in sources:  # a second one of a name gets a number
@@ -254,25 +262,50 @@ class Retriever:
         return _native.unit_text(conversation, unit)
 
     def _partly_shown(self) -> list[PartlyShown]:
-        """Return the partly shown texts: of entries, as capped results and repetitions that became
-        a reference, and of sections no source would find again."""
+        """Return the partly shown texts; of what is the same object as last time, nothing is read
+        again."""
         with self._thread.reading():
             ir = self._context.ir
-            if ir is None:
-                return []
-            found = list(self._cut_texts.of(ir.history, self._thread.entries))
-        known, self._sections = self._sections, {}
+            parts = [] if ir is None else [*self._cut_entries(ir.history), *self._cut_sections(ir)]
+        known, self._in_part = self._in_part, {}
+        found: list[PartlyShown] = []
+        for name, part, read in parts:
+            before = known.get(name)
+            texts = before[1] if before is not None and before[0] is part else tuple(read())
+            self._in_part[name] = part, texts
+            found += texts
+        return found
+
+    def _cut_entries(self, history: History) -> Iterator[_InPart]:
+        """Yield the entries that are not shown as they were added: capped results, and repetitions
+        that became a reference."""
+        entries = self._thread.entries
+        for position, entry in enumerate(history.entries):
+            index = history.entry_index(position)
+            original = entries.at(index)
+            if entry is not original:
+                yield index, entry, partial(self._cut_texts, original, entry, index)
+
+    def _cut_texts(self, original: Any, entry: Any, index: int) -> Iterator[PartlyShown]:
+        """Yield the texts of an entry that are not shown as they were added."""
+        entries = self._thread.entries
+        try:
+            was, now = (formats.parse([one], entries.format) for one in (original, entry))
+        except RehydrateError:  # a line that has a meaning only with others
+            return
+        item, time = EntryId.of(index), entries.time_at(index)
+        trust = TOOL_TRUST if was.answers() else FULL_TRUST
+        for text, part in _native.differing_texts(was, now):
+            yield PartlyShown(str(index), text, part, item=item, time=time, trust=trust)
+
+    def _cut_sections(self, ir: PromptIR) -> Iterator[_InPart]:
+        """Yield the sections that no source would find again."""
         for section in ir.sections:
             kind = section.provenance.source.partition(" ")[0]  # without the number of a second one
             if kind == _HOT or (section.handle is not None and kind not in _FIND_AGAIN):
-                before = known.get(section.id)
-                is_same = before is not None and before[0] is section
-                texts = before[1] if before and is_same else tuple(self._wholes(section))
-                self._sections[section.id] = section, texts
-                found += texts
-        return found
+                yield section.id, section, partial(self._whole_texts, section)
 
-    def _wholes(self, section: Section) -> Iterator[PartlyShown]:
+    def _whole_texts(self, section: Section) -> Iterator[PartlyShown]:
         """Yield the texts that a section shows a part of: one, or items of a memory."""
         shown = str(section.content)
         for handle in dict.fromkeys([section.handle or "", *section.provenance.items]):
@@ -308,10 +341,12 @@ class Retriever:
         return text.handle
 
 
+_InPart = tuple[int | str, Any, Callable[[], Iterable[PartlyShown]]]
+"""An entry or a section that is shown in part: index or id, itself, and a reader of its texts."""
+
+
 _MAX_OTHER_BYTES = 8_000_000
 """Of the threads that are searched, the last changed first: reading them takes about a second."""
-_Row = tuple[str, int, int, int, int]
-"""A thread as the store lists it: another row, and something in it changed."""
 
 
 class OtherConversations:
@@ -325,8 +360,8 @@ class OtherConversations:
         self._log = log
         self._own = own
         self._lock = ForkSafeLock()
-        self._found: Sequence[_Row] = ()
-        self._threads: dict[str, tuple[_Row, Stored]] = {}
+        self._found: Sequence[ThreadRow] = ()
+        self._threads: dict[str, tuple[ThreadRow, Stored]] = {}
         self._read: tuple[History, list[datetime]] = (History(format=own.format), [])
         self._places: list[str] = []
 
@@ -344,7 +379,7 @@ class OtherConversations:
         """Return what an entry is called: its thread and its number there."""
         return self._places[index]
 
-    def _take(self, found: Sequence[_Row]) -> None:
+    def _take(self, found: Sequence[ThreadRow]) -> None:
         """Read the threads that changed, and put all of them together."""
         known, self._threads = self._threads, {}
         said: list[StoredEntry] = []

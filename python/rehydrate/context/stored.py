@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate import _native
 from rehydrate._check import check_choice
-from rehydrate.context.context_store.store import ContextStore
+from rehydrate._native import ContextStore
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import COUNTS, digest_of
 from rehydrate.context.records import Row, entries_of, reading, rows_of
@@ -58,7 +58,7 @@ def read_stored(
 
 @dataclass(slots=True)
 class Stored:
-    """A thread as its records tell it."""
+    """A thread as its records have it."""
 
     format: FormatName
     entries: list[StoredEntry] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Stored:
 
     @property
     def provider(self) -> Provider | None:
-        """The provider of its last prompt, else of its entries; None where these are no one's."""
+        """The provider of its last prompt, else of its entries; None where these have none."""
         if self.sent is not None:
             return cast("Provider", self.sent["sent"]["provider"])
         return own_provider(self.format)

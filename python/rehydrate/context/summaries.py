@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 from rehydrate import _native, formats
 from rehydrate._check import check_whole
+from rehydrate._native import ContextStore
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.context_store.store import SUMMARY, WORD_FOR_WORD, ContextStore
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
-from rehydrate.messages import Provider, Unit
+from rehydrate.messages import Provider
 from rehydrate.prompt.counting import counted_sections, entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, ProviderSummary, section_of
@@ -22,60 +22,10 @@ from rehydrate.prompt.section import CompositionMode, Meta, Priority, Provenance
 
 SUMMARY_ID = "summary"
 ADDED_ID = "summary:added"
-"""What is added to a summary of the provider's own."""
+"""The section with the lines that are added to a summary of the provider's own."""
 _UNTIL = "summarised_until"
 TRUST = 0.5
 """Of a summary: tools and others may have written what it is of."""
-
-
-def first_kept(history: History, keep_last: int, least_tokens: int = 0) -> int | None:
-    """Return the entry index from which on entries stay: at least the last ``keep_last`` messages,
-    and at least so many tokens.
-
-    They begin with a plain user turn; where no such turn has anything before it, as in a long job,
-    with a message of the assistant. No tool pair is split. None where that leaves nothing before,
-    or where the provider needs what is before.
-    """
-    units = history.conversation.units
-    position = None
-    for can_begin in (begins_user_turn, lambda unit: unit.role == "assistant"):
-        if position is None:
-            position = tail_start(units, keep_last, can_begin, history.tokens, least_tokens)
-    if position is None:
-        return None
-    before = units[:position]
-    bound = set(history.conversation.bound)
-    is_bound = any(member in bound for unit in before for member in unit.members)
-    if is_bound or all(unit.is_system for unit in before):
-        return None
-    return history.entry_index(units[position].members[0])
-
-
-def tail_start(
-    units: Sequence[Unit],
-    keep_last: int,
-    can_begin: Callable[[Unit], bool],
-    tokens: Sequence[int] = (),
-    least_tokens: int = 0,
-) -> int | None:
-    """Return the number of the unit with which the last ``keep_last`` messages, or more, begin.
-
-    With ``tokens``, those of each entry, they have at least ``least_tokens`` together.
-    """
-    messages = counted = 0
-    for number in range(len(units) - 1, 0, -1):
-        messages += len(units[number].messages)
-        if least_tokens:
-            counted += sum(tokens[member] for member in units[number].members)
-        is_enough = messages >= keep_last and counted >= least_tokens
-        if is_enough and can_begin(units[number]):
-            return number
-    return None
-
-
-def begins_user_turn(unit: Unit) -> bool:
-    """Return whether a unit begins with what the user says."""
-    return unit.is_user_turn and unit.opens_with_user
 
 
 def is_summary(section: Section) -> bool:
@@ -173,11 +123,13 @@ def _section(id_: str, text: str, title: str, anchor: int) -> Section:
 KEEP_LAST = 12
 SIZE = 0.04
 MIN_TOKENS = 400
+SUMMARY = "[compacted history summary]"
+"""The first line of a summary that takes the place of messages."""
 _ACKNOWLEDGED = "Acknowledged."
 
 
 class CompactedHistory(NamedTuple):
-    """What `compact_history` returns."""
+    """A conversation whose head is a summary, of `compact_history`."""
 
     messages: list[Any]
     """A user message with the summary, "Acknowledged." of the assistant unless the tail begins with
@@ -187,7 +139,7 @@ class CompactedHistory(NamedTuple):
     kept_from: int
     """The index of the first message of the tail; 0 where nothing was summarised."""
     degraded: tuple[str, ...] = ()
-    """What was wrong with the summary that was written."""
+    """The problems of the summary that was written."""
 
 
 def compact_history(
@@ -222,20 +174,19 @@ def compact_history(
     entries = list(messages)
     conversation, read = formats.read(tuple(entries), format)
     name = conversation.format
-    unit = tail_start(conversation.units, keep_last, begins_user_turn)
-    head = [each for each in conversation.units[: unit or 0] if not each.is_system]
-    said = [message for each in head for message in each.messages if message.role != "system"]
-    members = {message.index for message in said}
-    if unit is None or not members or members.intersection(conversation.bound):
+    parts = _native.head_and_tail(conversation, keep_last)
+    if parts is None:
         return CompactedHistory(entries, "", 0)
-    start = conversation.units[unit].members[0]
+    start, head = parts
+    by_index = {message.index: message for message in conversation.messages}
+    said = [by_index[index] for index in head]
     store = ContextStore()
     store.update(said)
     counts = entry_tokens(conversation, len(entries))
-    tokens = sum(counts[index] for index in members)
+    tokens = sum(counts[index] for index in head)
     size = max(int(SIZE * tokens), MIN_TOKENS) if max_tokens is None else max_tokens
     markdown = store.render(size, conversation=conversation, visible=range(start, len(entries)))
-    beginning = [read[index] for index in sorted(members)]
+    beginning = [read[index] for index in sorted(head)]
     plain = formats.FORMATS[name].without_thinking(beginning)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
     texts = [message.text for message in said]
@@ -244,9 +195,10 @@ def compact_history(
     if not summary:
         return CompactedHistory(entries, "", 0, why)
     made = [user_text(f"{SUMMARY}\n{summary}", name)]
-    if conversation.units[unit].role != "assistant":
+    if by_index[start].role != "assistant":
         made.append(_acknowledged(name))
-    system = [entry for index, entry in enumerate(entries[:start]) if index not in members]
+    replaced = set(head)
+    system = [entry for index, entry in enumerate(entries[:start]) if index not in replaced]
     return CompactedHistory([*system, *made, *entries[start:]], summary, start, why)
 
 
@@ -268,66 +220,17 @@ def _acknowledged(format: str) -> Any:  # noqa: A002
     return {"type": "assistant", "message": message} if format == "claude_code" else message
 
 
-LEAST_CHARACTERS = 40
-"""A shorter text is not a summary of a conversation that was worth one."""
-MAX_MARKED = 20
-
-
-def refusal(summary: object) -> str:
-    """Return why a text is not a summary; "" where it may be one.
-
-    >>> refusal("429 Too Many Requests"), refusal("")
-    ('it is the text of an error or a refusal', 'it is empty')
-    """
-    if not isinstance(summary, str):
-        return f"it is of type {type(summary).__name__}"
-    text = summary.strip()
-    if not text:
-        return "it is empty"
-    if _native.is_refusal(text):
-        return "it is the text of an error or a refusal"
-    if len(text) < LEAST_CHARACTERS:
-        return f"it has {len(text)} characters"
-    return ""
-
-
-def verified(
-    summary: str, sources: Iterable[str], store: ContextStore, max_tokens: int
-) -> tuple[str, str, tuple[str, ...]]:
-    """Return the summary with invented names marked and with what must not be lost; what was added
-    to it so; and the names, paths and numbers in it that its source does not have.
-
-    ``sources`` are the texts that it is of. What it does not hold of the context store is appended
-    in at most ``max_tokens``, the strongest first; the rest becomes one line with handles.
-    """
-    invented = tuple(_native.invented(summary, ""))
-    for source in sources:
-        if not invented:
-            break
-        invented = tuple([name for name in invented if name not in source])
-    missing = store.missing(summary, max_tokens)
-    parts = []
-    if invented:
-        names = ", ".join(invented[:MAX_MARKED])
-        more = len(invented) - MAX_MARKED
-        rest = f" and {more} more" if more > 0 else ""
-        parts.append(f"[Not found in the conversation, do not rely on: {names}{rest}]")
-    if missing:
-        parts += [WORD_FOR_WORD, *missing]
-    return "\n".join([summary.strip(), *parts]), "\n".join(parts), invented
-
-
 LONGEST = 4
 """A summary may have so many times the tokens that were asked for."""
 
 
 class Summary(NamedTuple):
-    """What takes the place of the beginning of a conversation."""
+    """A summary, which takes the place of the beginning of a conversation."""
 
     text: str
-    """Beside a summary of the provider's own: what is added to it."""
+    """Of a summary of the provider's own: what is added to it."""
     degraded: str = ""
-    """What was wrong with what the writer wrote."""
+    """The problem with what the writer wrote; "" where there is none."""
     native: ProviderSummary | None = None
 
     @property
@@ -356,16 +259,15 @@ def summarised(
     native = written if isinstance(written, ProviderSummary) else None
     text = native.text if native is not None else written
     is_encrypted = native is not None and not text
-    why = "" if is_encrypted else refusal(text)
+    why = "" if is_encrypted else _native.refusal(text)
     if not isinstance(text, str) or why:
         return _store(request, f"refused, {why}")
     if native is None and tokens_of([text]) > LONGEST * request.max_tokens:
         return _store(
             request, f"refused, it has {tokens_of([text]):,} tokens for {request.max_tokens:,}"
         )
-    whole, added, invented = verified(
-        text, chain([request.store], sources), store, request.max_tokens
-    )
+    known = chain([request.store], sources)
+    whole, added, invented = store.verified(text, known, request.max_tokens)
     degraded = ""
     if invented:
         names = ", ".join(invented[:5])

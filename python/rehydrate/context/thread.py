@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
-from rehydrate.context.context_store.store import ContextStore
+from rehydrate._native import ContextStore
 from rehydrate.context.history import Entries, PromptState, Waiting
 from rehydrate.context.log import Remainders, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.counting import prompt_tokens, room
+from rehydrate.prompt.counting import counted_tools, prompt_tokens, room
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.explain import Records
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class PromptCall:
     """One call of `Context.prompt`: whether its caller still waits, and the thread before it.
 
-    A cancelled coroutine leaves a worker thread behind, which makes its prompt to the end. The
+    A cancelled coroutine leaves a worker thread, which makes its prompt to the end. The
     coroutine only marks the call as given up and waits for nothing. The next call on the context
     holds the lock and restores the snapshot, unless something came after the prompt.
     """
@@ -90,11 +90,11 @@ class Thread:
         self.log: Log | None = None
         """Where every change is written; it has all there was when it was set."""
         self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
-        """What prompts since a compaction do not show, and the number of that compaction."""
+        """The number of the last compaction, and the entries that prompts since do not show."""
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
         self._records: Records | None = None
-        """What the last prompt records, where somebody asked."""
+        """The records of the last prompt, where somebody asked."""
 
     # Changes, and a way back
 
@@ -216,7 +216,10 @@ class Thread:
 
     def offer(self, tools: Sequence[ToolDef], handler: ToolHandler | None) -> None:
         """Offer new tools too, and have their calls answered by the handler, if there is one."""
-        self.state = self.state.with_tools(tools)
+        ir = self.state.ir
+        if tools and ir is not None:
+            ir = ir.replace(tools=(*ir.tools, *counted_tools(tools)))
+            self.state = replace(self.state, ir=ir)
         if handler is not None:
             self.tool_handler = handler
 

@@ -15,6 +15,7 @@ from rehydrate._check import check_choice, check_list, check_type, check_whole, 
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
 from rehydrate._concurrency.workers import STORING
 from rehydrate._jsonl import lines_of, write_lines
+from rehydrate._native import checked_namespace, resolve_namespace
 from rehydrate.context.records import (
     Kind,
     Record,
@@ -25,22 +26,16 @@ from rehydrate.context.records import (
     header,
     redacted_records,
     rows_of,
-    to_lines,
 )
 from rehydrate.context.stored import Stored, check_log
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 from rehydrate.formats import FORMATS
-from rehydrate.memory.items import (
-    MemoryLimits,
-    checked_namespace,
-    moment_of,
-    resolve_namespace,
-)
+from rehydrate.memory.items import MemoryLimits, moment_of
 from rehydrate.memory.store import open_store, verify_place
 from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate._native import ContextStore
     from rehydrate.memory.store import SharedStore, ThreadStore
 
 Durability = Literal["entry", "turn"]
@@ -152,7 +147,7 @@ class Threads(Closing):
     def namespace_for(self, namespace: str | None, call: str, *threads: str) -> str:
         """Return the namespace of a call that names these threads.
 
-        Raises MissingNamespaceError, and InvalidArgumentError for what is no name.
+        Raises MissingNamespaceError, and InvalidArgumentError for anything but a name.
         """
         for name in threads:
             check_type("thread", name, str, "pass the name of a conversation")
@@ -270,8 +265,7 @@ class Threads(Closing):
         """
         rows = self._rows(thread, namespace, "export_thread")
         where = self.namespace_for(namespace, "export_thread")
-        records = as_records([rows[number] for number in _native.counting_records(rows)])
-        return write_lines(path, to_lines(records, where, thread))
+        return write_lines(path, _native.exported_lines(rows, where, thread))
 
     def import_thread(
         self, path: str | PathLike[str], *, thread: str | None = None, namespace: str | None = None

@@ -1,22 +1,16 @@
-"""The JIT's tools: their definitions, the arguments of their calls, and one call's answer.
-
-`parse_time_range` reads a time range that a model wrote, or says how to write it.
-docs/request-context-times.md has a table of the forms. The code is our own, since the libraries for
-this guess one moment: dateparser 1.5 reads ``2026-13`` as the 13th of February and ``3`` as a
-March; dateutil 2.9 completes ``2026-02`` with today's day. Neither says where a range ends, and
-neither knows ``past 3 days``, ``2026-W07`` or ``a..b``. A search needs exactly the range that was
-named, with both ends, in a given time zone, or an error that says how to write it.
-"""
+"""The tools of the JIT: their definitions, the arguments of their calls, and one call's answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta, tzinfo  # noqa: F401  UTC: the examples
+from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate._check import shown
-from rehydrate.context.time_words import WEEKDAYS, UnreadableError, WallClock, zone_of
+from rehydrate.context.log import PREFIX
+from rehydrate.context.time_words import parse_time_range
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.request import ContextRequest, ContextStrategy, TimeRange
@@ -88,6 +82,9 @@ Scope = Literal["temporal", "semantic", "knowledge"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 MAX_QUERY_CHARACTERS = 2_000
 """A query is a question, not a document."""
+_MOST = 10**15
+"""No text has so many characters."""
+_RANGE = re.compile(r"(\d{1,15})(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d{0,15}))?")  # \u2013: an en dash
 
 
 class ContextQuery(NamedTuple):
@@ -153,6 +150,46 @@ class ContextQuery(NamedTuple):
         return replace(usual, query=self.query, strategy=strategy, time_range=span)
 
 
+class FetchArguments(NamedTuple):
+    """The text to read: from a character on, some of its lines, or the parts a query finds."""
+
+    handle: str
+    offset: int = 0
+    lines: tuple[int, int | None] | None = None
+    query: str = ""
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> FetchArguments:
+        """Read the arguments of a call; raises InvalidArgumentError that says what to send.
+
+        >>> FetchArguments.read({"handle": "orig_a", "lines": "3400-3500"}).lines
+        (3400, 3500)
+        """
+        given = read_given(arguments, FETCH)
+        handle, offset = given.get("handle"), given.get("offset", 0)
+        if not isinstance(handle, str) or not handle.strip():
+            raise InvalidArgumentError(
+                f"handle is {shown(handle)}; send one that stands in the conversation, such as "
+                "orig_..., mem_... or rest_..."
+            )
+        if type(offset) is not int or not 0 <= offset < _MOST:
+            raise InvalidArgumentError(f"offset is {shown(offset)}; send a whole number from 0 up")
+        ways = [name for name in ("offset", "lines", "query") if given.get(name)]
+        if len(ways) > 1:
+            raise InvalidArgumentError(f"{' and '.join(ways)} were sent; send one of them")
+        handle = handle.strip()
+        if handle.startswith(PREFIX) and ways:
+            raise InvalidArgumentError(f"{handle} takes no {ways[0]}; send the handle alone")
+        query = given.get("query", "")
+        if not isinstance(query, str) or len(query) > MAX_QUERY_CHARACTERS:
+            raise InvalidArgumentError(
+                f"query is {shown(query)}; send a few words, at most {MAX_QUERY_CHARACTERS:,} "
+                "characters"
+            )
+        lines = read_line_range(given["lines"]) if "lines" in given else None
+        return cls(handle, offset, lines, query.strip())
+
+
 def read_given(arguments: Mapping[str, Any], tool: ToolDef) -> dict[str, Any]:
     """Return the arguments that are neither None nor ""; raises InvalidArgumentError for one that
     the tool has not."""
@@ -162,6 +199,24 @@ def read_given(arguments: Mapping[str, Any], tool: ToolDef) -> dict[str, Any]:
         names = ", ".join(known)
         raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
     return given
+
+
+def read_line_range(given: Any) -> tuple[int, int | None]:
+    """Read a range of lines, counted from 1; without an end it means all that follow."""
+    text = shown(given) if type(given) is int else given if type(given) is str else ""
+    found = _RANGE.fullmatch(text.replace(",", "").strip())
+    if found is None:
+        raise InvalidArgumentError(
+            f'lines is {shown(given)}; send a range such as "3400-3500", or one number'
+        )
+    first = int(found[1])
+    last = first if found[2] is None else int(found[2]) if found[2] else None
+    if first < 1 or (last is not None and last < first):
+        raise InvalidArgumentError(
+            f"lines is {shown(given)}; lines are counted from 1, and a range ends where it begins "
+            'or after, as in "3400-3500"'
+        )
+    return first, last
 
 
 class Answered(NamedTuple):
@@ -190,82 +245,3 @@ class Answered(NamedTuple):
     def result(self) -> Any:
         """The result to add to the history, in the format of the call's provider."""
         return self.call.result(self.content, is_error=self.is_error)
-
-
-def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRange:
-    """Return the range from `after` (inclusive) to `before` (exclusive), in UTC.
-
-    ``now`` is an aware datetime. Days and longer units are those of ``timezone``. Raises
-    InvalidArgumentError with the reason, today's date and examples, so that a model can correct it.
-
-    >>> now = datetime(2026, 2, 18, 15, 0, tzinfo=UTC)  # a Wednesday
-    >>> after, before = parse_time_range("last tuesday", now, "Europe/Berlin")
-    >>> after.isoformat(), before.isoformat()
-    ('2026-02-16T23:00:00+00:00', '2026-02-17T23:00:00+00:00')
-    """
-    clock = WallClock.of(now, timezone)
-    try:
-        if not isinstance(text, str):
-            raise UnreadableError(f"it is of type {type(text).__name__}, not text")
-        return _checked(clock.read(text), clock.zone)
-    except UnreadableError as error:
-        why = str(error)
-    except (OverflowError, ValueError):  # of datetime's arithmetic
-        why = "it lies outside the years 1 to 9999"
-    given = repr(text if len(text) <= 60 else f"{text[:57]}...") if isinstance(text, str) else ""
-    today = clock.now.date()
-    week = f"{today - timedelta(min(7, today.toordinal() - 1))}..{today}"
-    raise InvalidArgumentError(
-        f"time_range {given}{' ' if given else ''}cannot be used: {why}. Today is "
-        f"{WEEKDAYS[today.weekday()].title()}, {today} ({clock.zone}). Send for example "
-        f"'{today}', '{week}', 'last tuesday' or 'past 3 days', or leave time_range out"
-    )
-
-
-def describe(span: TimeRange, timezone: tzinfo | str) -> str:
-    """Return a range in one line, in the times of a zone.
-
-    >>> now = datetime(2026, 2, 18, 15, 0, tzinfo=UTC)
-    >>> describe(parse_time_range("last week", now, "Europe/Berlin"), "Europe/Berlin")
-    'Mon 2026-02-09 to Sun 2026-02-15 (Europe/Berlin)'
-    """
-    zone = zone_of(timezone)
-    after, before = (each and each.astimezone(zone) for each in span)
-    first = after and _is_midnight(after)
-    last = before and _is_midnight(before)
-    if after and before:
-        if first and last:
-            end = before.date() - timedelta(1)
-            text = _day(after) if end == after.date() else f"{_day(after)} to {_day(end)}"
-        else:
-            text = f"{_moment(after)} to {_moment(before)}"
-    elif after:
-        text = f"since {_day(after) if first else _moment(after)}"
-    elif before:
-        text = f"until {_day(before.date() - timedelta(1)) if last else _moment(before)}"
-    else:
-        text = "all times"
-    return f"{text} ({zone})"
-
-
-def _checked(span: TimeRange, zone: tzinfo) -> TimeRange:
-    after, before = span
-    if after and before and before <= after:
-        raise UnreadableError(
-            f"it begins at {_moment(after.astimezone(zone))} and has ended by then, at "
-            f"{_moment(before.astimezone(zone))}; name the earlier time first, or write dates"
-        )
-    return span
-
-
-def _is_midnight(moment: datetime) -> bool:
-    return moment.timetz().replace(tzinfo=None) == datetime.min.time()
-
-
-def _day(day: date) -> str:
-    return f"{WEEKDAYS[day.weekday()][:3].title()} {day.isoformat()[:10]}"
-
-
-def _moment(moment: datetime) -> str:
-    """Format to the second. The offset tells apart the two equal hours when clocks are set back."""
-    return f"{_day(moment)} {moment.time().isoformat('seconds')}{moment:%z}"

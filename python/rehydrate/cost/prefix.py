@@ -65,7 +65,7 @@ class PrefixReport:
     extends: bool
     """Whether the current prompt begins with the whole previous one."""
     keeps_cached: bool
-    """Whether it begins with all that the cache was told to keep: up to the last breakpoint of the
+    """Whether it begins with all that the cache was asked to keep: up to the last breakpoint of the
     previous prompt, or all of it where there is none."""
     broke: Break | None = None
     rewritten_tokens: int = 0

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate import _native
 from rehydrate._check import check_choice, check_list, check_type, check_whole, shown
+from rehydrate._native import known_name
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.thinking import known_name
 from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
 
 T = TypeVar("T")

@@ -93,7 +93,7 @@ def simulate(
     InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for sequences
     of another length.
 
-    ``policy`` is what the provider was told (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI
+    ``policy`` is how the provider caches (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI
     caches only what ends at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
     tools and the system text already; its storage is not billed here. Above ``compact_at``
     Anthropic reads the prompt once more and writes a summary of 2,000 tokens, which later

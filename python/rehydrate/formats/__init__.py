@@ -7,15 +7,19 @@ each provider's messages (`writing`). `FORMATS` has the door of each format's re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+from rehydrate import _native
 from rehydrate._native import (
     as_dicts,
+    as_sequence,
     broken_rules,
+    check_own as check_own,
     entries_of,
     entries_without_thinking,
     format_of,
-    line_content,
+    last_compaction as last_compaction,
+    read as read,
     read_entries,
     read_places,
     repeated as repeated,
@@ -23,14 +27,12 @@ from rehydrate._native import (
     stale_thinking,
     taken_back as taken_back,
 )
-from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
-from rehydrate.formats import _foreign
-from rehydrate.formats._reading import Path, Places, as_sequence, type_of
+from rehydrate.errors import Violation
+from rehydrate.formats._reading import Path, Places
 from rehydrate.formats.langchain import langchain_to_openai, openai_to_langchain
 from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.messages import (
     FORMAT_NAMES,
-    PROVIDER_OF,
     PROVIDERS,
     Conversation,
     FormatName,
@@ -96,12 +98,7 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
     >>> detect_format([{"role": "user", "content": "hi"}])
     'plain'
     """
-    entries = as_dicts(as_sequence(messages))
-    found, _ = format_of(entries)
-    if found == "plain":
-        _foreign.check_roles(entries)
-        broken_rules(found, entries)  # raises for calls that no format can pair
-    return cast("FormatName", found)
+    return _native.detect_format(messages)
 
 
 def provider_shown(entries: Sequence[Any], named: Provider | None) -> Provider | None:
@@ -120,31 +117,13 @@ def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noq
     """Read messages into a `Conversation` of atomic units.
 
     Objects of the providers' SDKs (content blocks, a chat message, items of Responses) are read as
-    the dicts that the SDK would send. Raises InvalidMessageError for an entry that is no message,
+    the dicts that the SDK would send. Raises InvalidMessageError for an entry that isn't a message,
     UnknownFormatError for an unknown name.
 
     >>> parse([{"role": "user", "content": "hi"}]).units[0].members
     (0,)
     """
     return read(messages, format)[0]
-
-
-def read(messages: Sequence[Any], format: str = "auto") -> tuple[Conversation, Sequence[Any]]:  # noqa: A002
-    """Like `parse`; return the entries as dicts too, the same sequence if no SDK object is in it.
-
-    >>> entries = [{"role": "user", "content": "hi"}]
-    >>> read(entries)[1] is entries
-    True
-    """
-    entries = as_sequence(messages)
-    try:
-        return _format(entries, format).parse(entries), entries
-    except InvalidMessageError:
-        # Try without looking for objects first: most lists have none, and looking costs time.
-        dicts = as_dicts(entries)
-        if dicts is entries:
-            raise
-    return _format(dicts, format).parse(dicts), dicts
 
 
 def validate(
@@ -226,7 +205,7 @@ as it was sent, or after a gap in the thinking |
     refuse is a violation too (`THINKING_MODELS`; an unnamed Claude counts as the strictest). Both
     may be whole requests, so that `system` and `tools` are compared too.
 
-    Nothing is changed. Raises InvalidMessageError for an entry that is no message,
+    Nothing is changed. Raises InvalidMessageError for an entry that isn't a message,
     UnknownFormatError for an unknown name.
 
     >>> validate([{"role": "assistant", "content": None}], format="openai_chat")[0].rule
@@ -241,7 +220,7 @@ as it was sent, or after a gap in the thinking |
     if sent is not None:
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
     entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
-    name = _format(entries, format).name
+    name = _native.named_format(entries, format)
     found = broken_rules(name, entries)
     if sent is None or not thinking_model(model, name, entries).refuses_changed_prefix:
         return found
@@ -249,61 +228,8 @@ as it was sent, or after a gap in the thinking |
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
 
 
-def check_own(entries: Sequence[Any], format: str) -> None:  # noqa: A002
-    """Raise InvalidMessageError for an entry of another format, or with a role that the provider
-    does not know: it would be sent unchanged.
-
-    >>> check_own([{"role": "tool", "tool_call_id": "c1", "content": "ok"}], "anthropic")
-    Traceback (most recent call last):
-    rehydrate.errors.InvalidMessageError: message 0 is a dict, expected an entry of the format \
-anthropic; it is one of openai_chat: make the Context with format='openai_chat', which is \
-converted for its provider, or add it in the provider's own shape
-    """
-    entries = as_dicts(entries)
-    _foreign.check_own(entries, _format(entries, format).name)
-
-
 def _request_as_dicts(messages: Any) -> Any:
     """Return messages, or a request with them, with dicts for an SDK's objects."""
     if isinstance(messages, Mapping):
         return as_dicts([messages])[0]
     return as_dicts(as_sequence(messages))
-
-
-def _format(entries: Sequence[Any], name: str) -> Format:
-    if name == "auto":
-        name, _ = format_of(entries)
-    try:
-        return FORMATS[name]
-    # TypeError: the name passed is not hashable
-    except (KeyError, TypeError):
-        raise UnknownFormatError(name, FORMATS) from None
-
-
-def content_of(entry: Any, format: str = "claude_code") -> Any:  # noqa: A002  the field's word
-    """Return the content of a message in a format; None for an item without one."""
-    if format == "claude_code":
-        return line_content(entry)
-    return entry.get("content") if isinstance(entry, Mapping) else getattr(entry, "content", None)
-
-
-def last_compaction(conversation: Conversation, entries: Sequence[Any]) -> int | None:
-    """Return the index of the last summary in a transcript that its agent wrote when the window was
-    full; None without one. Its next prompt began there, and what is before it is only kept.
-    """
-    if conversation.format not in PROVIDER_OF:
-        return None
-    seen = reversed(conversation.indices)
-    found = next((index for index in seen if _is_compaction(entries[index])), None)
-    if found is None:  # the summary may be missing
-        ignored = reversed(conversation.ignored)
-        found = next((index for index in ignored if _is_boundary(entries[index])), None)
-    return found
-
-
-def _is_compaction(line: Mapping[str, Any]) -> bool:
-    return bool(line.get("isCompactSummary")) or type_of(line) == "compacted"
-
-
-def _is_boundary(line: Mapping[str, Any]) -> bool:
-    return line.get("subtype") == "compact_boundary"

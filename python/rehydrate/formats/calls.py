@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
-from rehydrate._check import check_choice
-from rehydrate._native import call_result, read_call
+from rehydrate._native import call_result, read_call, result_entries, tool_definition
 from rehydrate.errors import InvalidArgumentError
+
+__all__ = ["CallFormat", "ToolCall", "result_entries", "tool_definition"]
 
 CallFormat = Literal[
     "anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk", "langchain"
@@ -84,53 +85,3 @@ class ToolCall(NamedTuple):
             status: Literal["error", "success"] = "error" if is_error else "success"
             return ToolMessage(content, tool_call_id=self.id, name=self.name, status=status)
         return call_result(self.format, self.id, self.name, content, is_error)
-
-
-def result_entries(results: Sequence[Any]) -> list[Any]:
-    """Return the results of one reply's calls as history entries.
-
-    Anthropic, Bedrock and Gemini want all of them in one user message, the AI SDK in a tool
-    message; elsewhere each is an entry.
-
-    >>> result_entries([{"type": "tool_result", "tool_use_id": "toolu_1"}])
-    [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 'toolu_1'}]}]
-    """
-    blocks = [each for each in results if _is_block(each)]
-    rest = [each for each in results if not _is_block(each)]
-    key = "parts" if any("functionResponse" in each for each in blocks) else "content"
-    role = "tool" if any(each.get("type") == "tool-result" for each in blocks) else "user"
-    return [{"role": role, key: blocks}, *rest] if blocks else rest
-
-
-def tool_definition(
-    format: str,  # noqa: A002  the field's word
-    name: str,
-    description: str,
-    schema: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return a tool as a request lists it; never strict, which restricts the schema.
-
-    >>> sorted(tool_definition("anthropic", "ls", "List files.", {"type": "object"}))
-    ['description', 'input_schema', 'name']
-    """
-    check_choice("provider", format, get_args(CallFormat))
-    about = {"name": name, "description": description} if description else {"name": name}
-    if format == "anthropic":
-        return {**about, "input_schema": dict(schema)}
-    if format in ("openai_chat", "langchain"):
-        return {"type": "function", "function": {**about, "parameters": dict(schema)}}
-    if format == "gemini":
-        return {**about, "parametersJsonSchema": dict(schema)}
-    if format == "ai_sdk":
-        return {**about, "inputSchema": dict(schema)}
-    if format == "bedrock":
-        return {"toolSpec": {**about, "inputSchema": {"json": dict(schema)}}}
-    return {"type": "function", **about, "parameters": dict(schema), "strict": False}
-
-
-def _is_block(result: Any) -> bool:
-    return isinstance(result, Mapping) and (
-        result.get("type") in ("tool_result", "tool-result")
-        or "toolResult" in result
-        or "functionResponse" in result
-    )

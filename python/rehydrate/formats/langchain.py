@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate._native import langchain_to_openai as as_openai
+from rehydrate._native import (
+    as_sequence,
+    chat_entries,
+    langchain_fields,
+    langchain_to_openai as as_openai,
+)
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.formats._reading import as_entry, as_list, as_role, as_sequence, json_object
 
 
 def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
@@ -15,7 +19,7 @@ def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
 
     Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals are kept. Fields
     that no provider is sent are dropped: a message's own id, its metadata, a tool's artifact.
-    Raises InvalidMessageError with the index for an entry that is no message or cannot be in a
+    Raises InvalidMessageError with the index for an entry that isn't a message or can't be in a
     request.
 
     >>> from langchain_core.messages import HumanMessage
@@ -35,20 +39,16 @@ def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
     >>> openai_to_langchain([{"role": "user", "content": "hi"}])[0].content
     'hi'
     """
-    entries = [as_entry(raw, index) for index, raw in enumerate(as_sequence(messages))]
-    for index, entry in enumerate(entries):
-        as_role(entry, index)
+    entries = chat_entries(messages)
     try:
         from langchain_core.messages import convert_to_messages
     except ImportError:
         raise MissingPackageError("langchain-core", "makes LangChain's messages") from None
     converted = []
     for index, entry in enumerate(entries):
-        calls = _calls_for_langchain(entry, index)
-        # LangChain's own parser of calls refuses arguments that are no JSON, as models write them.
-        rest = {key: entry[key] for key in entry if key != "tool_calls" and entry[key] is not None}
+        rest, calls = langchain_fields(entry, index)
         try:
-            (message,) = convert_to_messages([{"content": "", **rest}])
+            (message,) = convert_to_messages([rest])
         except (ValueError, TypeError, KeyError, NotImplementedError) as error:
             remedy = f"LangChain says: {str(error).splitlines()[0]}"
             raise InvalidMessageError(index, "", entry, "an OpenAI chat message", remedy) from error
@@ -80,24 +80,3 @@ def stored_to_langchain(values: Sequence[Any]) -> list[Any]:
                 raise InvalidMessageError(index, "", value, "a LangChain message", remedy) from None
         read.append(value)
     return read
-
-
-def _calls_for_langchain(entry: Mapping[str, Any], index: int) -> dict[str, list[Any]]:
-    """Return the fields of an AIMessage that hold these calls."""
-    calls: list[Any] = []
-    invalid: list[Any] = []
-    for part_index, raw in enumerate(as_list(entry.get("tool_calls") or [], index, "tool_calls")):
-        part = f"tool_calls[{part_index}]"
-        call = as_entry(raw, index, part)
-        function = call.get("function")
-        if not isinstance(function, Mapping):
-            remedy = "LangChain's messages hold no others; leave its message and its result out"
-            raise InvalidMessageError(index, part, call, "a function call", remedy)
-        arguments = function.get("arguments")
-        made = {"name": function.get("name"), "args": arguments, "id": call.get("id")}
-        parsed = json_object(arguments)
-        if parsed is None:
-            invalid.append(made | {"error": None, "type": "invalid_tool_call"})
-        else:
-            calls.append(made | {"args": parsed, "type": "tool_call"})
-    return {"tool_calls": calls, "invalid_tool_calls": invalid}

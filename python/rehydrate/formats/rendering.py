@@ -14,7 +14,7 @@ OF_HISTORY = "history: "
 """The beginning of each note on how a history was rendered."""
 
 Lost = Mapping[str, frozenset[int]]
-"""What was left out or changed, and the indices of its entries."""
+"""Content that was left out or changed, and the indices of its entries."""
 
 
 class RenderedMessage(NamedTuple):

@@ -1,52 +1,15 @@
 """Thinking: how models treat it in a history (THINKING_MODELS).
 
-`known_name` finds the row of a table for a model name, with or without vendor, date and revision.
 THINKING_MODELS holds the rules of each model, with the source of each row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._native import has_claudes_thinking
-
-# A date, a revision or a variant may follow a model's name without making it another model.
-_REVISION = re.compile(
-    r"(-\d{8}|-\d{4}-\d\d-\d\d|-latest|-v\d+|@[\w.-]+|:[\w.-]+|\[[\w.-]+\])*", re.ASCII
-)
-_MAX_NAME = 256
-_VENDOR = re.compile(r"^(.*/)?([\w-]+\.)*anthropic\.|^.*/")
-
-
-def known_name(model: str, names: Iterable[str]) -> str | None:
-    """Return the name of the table that a model's name means; None for a model that it lacks.
-
-    >>> known_name("us.anthropic.claude-opus-4-5-20251101-v1:0", ["claude-opus-4-5"])
-    'claude-opus-4-5'
-    >>> known_name("anthropic/claude-sonnet-4.5", ["claude-sonnet-4-5"])
-    'claude-sonnet-4-5'
-    >>> profile = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/"
-    >>> known_name(f"{profile}us.anthropic.claude-opus-4-5-20251101-v1:0", ["claude-opus-4-5"])
-    'claude-opus-4-5'
-    """
-    names = list(names)
-    if model in names:
-        return model
-    if len(model) > _MAX_NAME:  # nobody's, and the pattern takes the square of its length
-        return None
-    name = _VENDOR.sub("", model.lower())
-    for spelled in (name, name.replace(".", "-")):  # some gateways write claude-sonnet-4.5
-        fits = [
-            key
-            for key in names
-            if spelled.startswith(key) and _REVISION.fullmatch(spelled, len(key))
-        ]
-        if fits:
-            return max(fits, key=len)
-    return None
-
+from rehydrate._native import answering_model, has_claudes_thinking, known_name
 
 AS_OF = "2026-11"
 """The month when the table was last compared with the provider's documentation."""
@@ -62,10 +25,10 @@ class ThinkingModel(NamedTuple):
     """Whether a thinking block is accepted only while system, tools and every message before it are
     the same as when it was made."""
     on_mismatch: OnMismatch = "error"
-    """What the API does with a block whose prefix changed, unless a request says otherwise: it
+    """How the API treats a block whose prefix changed, unless a request says otherwise: it
     refuses the request (400), or drops the block. Meaningless without ``binds_prefix``."""
     open_loop: OpenLoop = "any"
-    """What an open tool loop must have: "any" accepts it with and without thinking. "leading"
+    """The thinking an open tool loop needs: "any" accepts it with and without thinking. "leading"
     refuses it (where thinking has a manual budget) unless its first assistant message begins with
     thinking."""
     reads: tuple[str, ...] = ()
@@ -77,7 +40,7 @@ class ThinkingModel(NamedTuple):
 
     @property
     def refuses_changed_prefix(self) -> bool:
-        """Return whether a request with thinking behind a change is refused."""
+        """Return whether a request with thinking after a change is refused."""
         return self.binds_prefix and self.on_mismatch == "error"
 
 
@@ -157,7 +120,7 @@ UNKNOWN_CLAUDE = ThinkingModel(True, "error", "leading", (), _CHECKS)
 
 UNBOUND = ThinkingModel(False)
 """For other providers: none refuses thinking because of its prefix. OpenAI's newer models drop
-reasoning behind a change, without an error
+reasoning after a change, without an error
 (https://developers.openai.com/api/docs/guides/keep-prefix-unchanged)."""
 
 _CLAUDE = re.compile(r"claude|fable|mythos|opus|sonnet|haiku", re.IGNORECASE)
@@ -176,7 +139,7 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
     >>> thinking_model("claude-opus-9") is UNKNOWN_CLAUDE, thinking_model("gpt-5") is UNBOUND
     (True, True)
     """
-    name = model or _name_in(entries, format)
+    name = model or answering_model(entries, format)
     known = known_name(name, THINKING_MODELS) if name else None
     if known is not None:
         return THINKING_MODELS[known]
@@ -187,16 +150,15 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
     return UNKNOWN_CLAUDE if has_claudes_thinking(entries) else UNBOUND
 
 
-def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
-    """Return the model that answered last, as the entries name it; "" where they do not."""
-    for entry in reversed(entries) if format in ("claude_code", "langchain") else ():
-        about: Any = getattr(entry, "response_metadata", None)
-        if format == "claude_code":
-            about = entry.get("message") if entry.get("type") == "assistant" else None
-        if not isinstance(about, Mapping):
-            continue
-        names = [about.get(key) for key in ("model_name", "model", "model_id")]
-        name = next((each for each in names if isinstance(each, str) and each), "")
-        if name and not name.startswith("<"):  # the harness's own words, "<synthetic>"
-            return name
-    return ""
+WAITS = "waits for the end of the turn"
+"""The reason why a unit is kept that could go, where no change is safe."""
+
+
+def why_waiting(model: str) -> str:
+    """Return the line of `degraded` for a compaction that waits."""
+    named = f"model {model!r}" if model else "the model, which nobody named,"
+    return (
+        f"the compaction waits for the end of the turn, since {named} may refuse the "
+        "open tool loop with its thinking behind a change as well as without it; pass the model's "
+        'name, register it in THINKING_MODELS, or choose thinking="keep" or "strip"'
+    )

@@ -16,4 +16,4 @@ ABOUT: dict[str, str] = {
     "unstable_prefix": "dates, times and ids that break the cache",
     "breakpoints": "cache marks too many, too early or missing",
 }
-"""What each rule looks for, in a few words."""
+"""The subject of each rule, in a few words."""

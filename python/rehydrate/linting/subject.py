@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
-from rehydrate import _engine, _native, formats
+from rehydrate import _native, formats
 from rehydrate._check import check_list, check_type
 from rehydrate.entry_id import EntryId
-from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind, normal_role
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
@@ -156,7 +155,7 @@ class Subject:
             target = _listed(target)
         definitions = counted(tools)
         conversation = formats.parse(target, format)
-        check_speakers(conversation)
+        conversation.check_speakers()
         ids = _message_ids(segments, len(target))
         texts, static = _texts(conversation, ids)
         static = (*counted_texts(system_texts(system)), *static)
@@ -166,7 +165,7 @@ class Subject:
         compacted = formats.last_compaction(conversation, target)
         later = set() if compacted is None else {*ids[compacted:]}
         begins = (n for n, text in enumerate(texts) if compacted is None or text.place in later)
-        media = [(each.index, each.images * _engine.MEDIA_TOKENS) for each in conversation.messages]
+        media = [(each.index, each.images * _native.MEDIA_TOKENS) for each in conversation.messages]
         takes_system = conversation.format in (*SYSTEM_APART, "plain")
         is_whole = is_body and takes_system and system is not None
         return cls(
@@ -295,7 +294,7 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
         counted(ir.tools),
         (),
         0,
-        sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
+        sum(message.images for message in conversation.messages) * _native.MEDIA_TOKENS,
         budget,
         model,
         0,
@@ -382,7 +381,7 @@ def _segments(
 ) -> tuple[tuple[Segment, ...], int]:
     """Return messages or a request's body in wire order, and how many cache marks it has."""
     sizes = dict.fromkeys(ids, 0)
-    counts = _engine.message_tokens(conversation, COUNTER)
+    counts = _native.message_tokens(conversation, COUNTER)
     for message, count in zip(conversation.messages, counts, strict=True):
         sizes[ids[message.index]] += count
     blocks = system if isinstance(system, (list, tuple)) else []

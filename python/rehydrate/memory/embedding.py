@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._check import check_type
 from rehydrate.embedding.choice import model_of
 from rehydrate.embedding.embedder import is_unnamed
 from rehydrate.errors import InvalidArgumentError
@@ -79,6 +80,7 @@ class Embedding:
         None."""
         if vectors is None:
             return None
+        check_type("vectors", vectors, Vectors, "pass rehydrate.memory.Vectors(space, rows)")
         if namespace not in self._spaces:
             in_store = store.stats(namespace=namespace).vector_space
             self._spaces[namespace] = in_store or vectors.space

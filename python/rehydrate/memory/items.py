@@ -1,18 +1,19 @@
-"""Frozen values of a memory: MemoryItem, the answers of its operations, and checks of arguments."""
+"""Frozen values of a memory: MemoryItem, and the answers of its operations.
+
+Their checks, and those of what operations are given, are the store's (`rust/.../store/checks.rs`).
+"""
 
 from __future__ import annotations
 
-import json
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
-from rehydrate._check import check_choice, check_known, check_share, check_type, check_whole
-from rehydrate.errors import InvalidArgumentError, MissingNamespaceError, OtherNamespaceError
+from rehydrate._check import check_whole
+from rehydrate._native import check_item
+from rehydrate.errors import InvalidArgumentError
 
 Tier = Literal["hot", "warm", "cold"]
 """hot: in every turn. warm: loaded by name. cold: found only by search."""
@@ -94,13 +95,7 @@ class MemoryItem:
 
     def __post_init__(self) -> None:
         """Check every field, and bring times to UTC and whole milliseconds."""
-        check_type("text", self.text, str, "pass a string")
-        if not self.text:
-            raise InvalidArgumentError("text is empty; an item holds at least one character")
-        for name, default, checked in _FIELDS:
-            value = getattr(self, name)
-            if value is not default:  # most fields keep their default
-                object.__setattr__(self, name, checked(name, value))
+        check_item(self)
 
 
 class ItemFields(TypedDict, total=False):
@@ -276,219 +271,5 @@ def moment_of(milliseconds: int) -> datetime:
     return EPOCH + milliseconds * MILLISECOND
 
 
-def to_millisecond(name: str, moment: object) -> datetime | None:
-    """Convert a time to UTC, cut to whole milliseconds as a store keeps them."""
-    if moment is None:
-        return None
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise InvalidArgumentError(
-            f"{name} is {moment!r}; pass a datetime with a time zone, as in datetime.now(UTC)"
-        )
-    try:
-        moment = moment.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidArgumentError(f"{name} is {moment!r}, outside the years 1 to 9999") from error
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def _text(name: str, value: Any) -> str:
-    check_type(name, value, str, "pass a string")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(
-            f"{name} has a lone surrogate at character {error.start}, which is no Unicode; "
-            f"pass {name}.encode('utf-8', 'replace').decode()"
-        ) from None
-    return cast(str, value)
-
-
-def checked_tier(name: str, value: Any) -> Tier:
-    """Return the tier; it must be one of `TIERS`."""
-    check_choice(name, value, TIERS)
-    return cast(Tier, value)
-
-
-def _fraction(name: str, value: Any) -> Any:
-    check_share(name, value)
-    return value
-
-
-def _texts(name: str, values: Any) -> tuple[str, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidArgumentError(f"{name} is {values!r}; pass a tuple of strings")
-    return tuple([_text(f"{name}[{index}]", value) for index, value in enumerate(values)])
-
-
-def _tuples(kind: type[Any], name: str, values: Any) -> tuple[Any, ...]:
-    try:
-        found = tuple([kind(*value) for value in values])
-    except TypeError:
-        shape = ", ".join(kind._fields)
-        raise InvalidArgumentError(f"{name} is {values!r}; pass {kind.__name__}({shape})") from None
-    for index, value in enumerate(found):
-        for part, shown in value._asdict().items():
-            if kind.__annotations__[part] == "str":
-                _text(f"{name}[{index}].{part}", shown)
-    return found
-
-
-def _metadata(name: str, metadata: Any) -> Mapping[str, Any]:
-    if not metadata and isinstance(metadata, Mapping):
-        return metadata
-    try:
-        if not isinstance(metadata, Mapping) or json.loads(as_json(metadata)) != metadata:
-            raise ValueError("it is no JSON object")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(
-            f"{name} cannot be kept: {error}; pass a dict of what JSON can say, keys strings"
-        ) from None
-    return metadata
-
-
-def as_json(metadata: Mapping[str, Any]) -> str:
-    """Return metadata as the stored JSON: compact, keys in the given order."""
-    return json.dumps(dict(metadata), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("kind", "source", "thread", "tool", "principal"), _text),
-    **dict.fromkeys(("handle", "namespace"), _text),
-    "tier": checked_tier,
-    **dict.fromkeys(("trust", "confidence"), _fraction),
-    **dict.fromkeys(("time", "expires", "created"), to_millisecond),
-    "parents": _texts,
-    "links": partial(_tuples, Link),
-    "linked_from": partial(_tuples, Link),
-    "redactions": partial(_tuples, Redaction),
-    "metadata": _metadata,
-}
-_FIELDS = [
-    (field.name, field.default, _CHECKS[field.name])
-    for field in fields(MemoryItem)
-    if field.name in _CHECKS
-]
-"""The checked fields: name, default, and check."""
-
-
-# Arguments of operations
-
 MAX_LIMIT = 10_000
 """The largest `limit` of one search."""
-
-
-def checked_namespace(namespace: object) -> str:
-    """Return the namespace; raises InvalidArgumentError unless it is a string that is not blank."""
-    if not isinstance(namespace, str) or not namespace.strip():
-        raise InvalidArgumentError(
-            f"namespace is {namespace!r}; pass a name, as of a tenant, a user or a project"
-        )
-    return namespace
-
-
-def resolve_namespace(
-    operation: str, given: str | None, bound: str | None, *, is_confined: bool = False
-) -> str:
-    """Return the namespace of a call: the one passed, else the one the memory is bound to.
-
-    Raises MissingNamespaceError where there is neither, and OtherNamespaceError where they differ
-    and the memory is confined to its own.
-    """
-    where = bound if given is None else checked_namespace(given)
-    if where is None:
-        raise MissingNamespaceError(operation)
-    if is_confined and bound not in (None, where):
-        raise OtherNamespaceError(operation, where, bound)
-    return where
-
-
-def as_items(
-    texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
-) -> list[MemoryItem]:
-    """Return texts and items as items; `fields` apply to the bare texts."""
-    if isinstance(texts, (str, MemoryItem)):
-        texts = [texts]
-    check_type("texts", texts, Iterable, "pass texts or MemoryItems")
-    check_known("add has no", fields, ItemFields.__annotations__, "the fields of an item are")
-    items = []
-    for index, text in enumerate(texts):
-        if isinstance(text, MemoryItem):
-            if fields:
-                raise InvalidArgumentError(
-                    f"add: {', '.join(fields)} is for bare texts, and entry {index} is a "
-                    "MemoryItem; set it there"
-                )
-            items.append(text)
-        else:
-            check_type(f"add: entry {index}", text, str, "pass strings or MemoryItems")
-            items.append(MemoryItem(text, **fields))
-    return items
-
-
-def checked_limit(name: str, limit: Any, max_limit: int | None = MAX_LIMIT) -> int:
-    """Return `limit` as a whole number from 0 to `max_limit`; None: no upper limit."""
-    try:
-        whole = operator.index(limit)
-    except TypeError:
-        whole = -1
-    if isinstance(limit, bool) or whole < 0 or (max_limit is not None and whole > max_limit):
-        range_ = "from 0 up" if max_limit is None else f"from 0 to {max_limit:,}"
-        raise InvalidArgumentError(f"{name} is {limit!r}; pass a whole number {range_}")
-    return whole
-
-
-def checked_fusion(fusion: object) -> Fusion | None:
-    """Return the fusion: a name, three weights, or None for the default."""
-    if fusion is None or fusion in FUSIONS:
-        return cast("Fusion | None", fusion)
-    if isinstance(fusion, tuple) and len(fusion) == len(FUSIONS):
-        weights = [weight for weight in fusion if isinstance(weight, (int, float)) and weight >= 0]
-        if len(weights) == len(fusion) and 0 < sum(weights) < float("inf"):
-            return cast(Fusion, tuple(float(weight) for weight in weights))
-    raise InvalidArgumentError(
-        f"fusion is {fusion!r}; choose one of {', '.join(map(repr, FUSIONS))}, pass three weights "
-        "(text, trigram, vector), or None"
-    )
-
-
-def checked_filters(operation: str, filters: Filters) -> Filters:
-    """Return the filters that are set, each with its value checked."""
-    check_known(f"{operation} has no", filters, Filters.__annotations__, "the filters are")
-    checked: dict[str, Any] = {}
-    for name, value in filters.items():
-        if value is None:
-            continue
-        if name in {"after", "before"}:
-            checked[name] = to_millisecond(name, value)
-        elif name == "min_trust":
-            checked[name] = float(_fraction(name, value))
-        else:
-            checked[name] = _names(name, value)
-    return cast(Filters, checked)
-
-
-def checked_handles(handles: object) -> list[str]:
-    """Return one handle or several as a list."""
-    return _names("handles", [handles] if isinstance(handles, str) else handles)
-
-
-def checked_purge(source: object, thread: object, everything: object) -> None:
-    """Refuse a purge that does not name exactly one thing to remove."""
-    for name, value in (("source", source), ("thread", thread)):
-        if value is not None:
-            check_type(name, value, str, "pass a string")
-    if (source is not None) + (thread is not None) + (everything is True) != 1:
-        raise InvalidArgumentError(
-            "purge removes one thing; pass source=, thread=, or everything=True for the namespace"
-        )
-
-
-def _names(name: str, values: Any) -> list[str]:
-    if isinstance(values, str) or not isinstance(values, (Sequence, set, frozenset)):
-        raise InvalidArgumentError(f"{name} is {values!r}; pass a list of strings")
-    for value in values:
-        if not isinstance(value, str):
-            raise InvalidArgumentError(f"{name} holds {value!r}; pass strings")
-        if name == "tiers":
-            check_choice("tier", value, TIERS)
-    return list(values)

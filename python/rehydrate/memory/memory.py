@@ -5,12 +5,22 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 
 from rehydrate._check import check_choice, check_type, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate._jsonl import lines_of, write_lines
+from rehydrate._native import (
+    as_items,
+    checked_filters,
+    checked_fusion,
+    checked_handles,
+    checked_limit,
+    checked_namespace,
+    checked_purge,
+    checked_tier,
+    resolve_namespace,
+)
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
@@ -28,15 +38,6 @@ from rehydrate.memory.items import (
     VectorIndex,
     Vectors,
     VerifyReport,
-    as_items,
-    checked_filters,
-    checked_fusion,
-    checked_handles,
-    checked_limit,
-    checked_namespace,
-    checked_purge,
-    checked_tier,
-    resolve_namespace,
 )
 from rehydrate.memory.redaction import Redactor, redactor_of
 from rehydrate.memory.store import open_store, verify_place
@@ -134,6 +135,7 @@ class Memory(Closing):
                 f"index_bytes is {index_bytes!r}; pass a whole number of bytes from 1 up"
             )
         check_choice("vectors", vectors, get_args(VectorIndex))
+        check_type("read_only", read_only, bool, "pass True or False")
         Embedding(embedder), redactor_of(redact)  # before the file is made
         if namespace is not None:
             checked_namespace(namespace)
@@ -188,8 +190,9 @@ class Memory(Closing):
         where = self._where("add", namespace)
         items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
-        found = vectors or self._embedding.embed([item.text for item in items], instead)
-        found = self._embedding.in_space(found, self._store, where)
+        if vectors is None:
+            vectors = self._embedding.embed([item.text for item in items], instead)
+        found = self._embedding.in_space(vectors, self._store, where)
         added = self._store.add(items, namespace=where, vectors=found)
         if found is None and not self._embedding.is_builtin:
             added = [one._replace(embedded=False) for one in added]
@@ -371,7 +374,7 @@ class Memory(Closing):
         from rehydrate.memory.transfer import add_items, items_in
 
         where = self._where("import_items", namespace)
-        return add_items(self, items_in(lines_of(path), Path(path)), where)
+        return add_items(self, items_in(lines_of(path), path), where)
 
     def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
         """Add a namespace's items to another memory, of a file or of a server.

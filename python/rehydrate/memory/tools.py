@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._check import check_methods
 from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._native import fence_tags, tool_definition
 from rehydrate._text import failure_text
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
-from rehydrate.fences import tags
-from rehydrate.formats.calls import ToolCall, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.folder import CHARS_A_TOKEN
 from rehydrate.memory.items import MemoryItem
 
@@ -246,5 +246,5 @@ def _fenced(item: MemoryItem, text: str) -> str:
     about = [f"{item.time:%Y-%m-%d}"] if item.time else []
     about += [f"trust {item.trust:g}"] if is_data else []
     handle, origin = item.handle or "memory", item.source or item.kind
-    opening, closing = tags(handle, "", origin, ", ".join(about), None, is_data, text)
+    opening, closing = fence_tags(handle, "", origin, ", ".join(about), None, is_data, text)
     return f"{opening}\n{text}\n{closing}"

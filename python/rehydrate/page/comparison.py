@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from rehydrate import _native, formats
 from rehydrate.compact.outline import Outline
 from rehydrate.compact.result import BlockReport, Compaction, Stats, UnitReport
-from rehydrate.compact.thinking import without_thinking
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind, Unit
 from rehydrate.page.html import PAGE_MESSAGES, Gap, fair_share, render, with_gap
@@ -70,7 +69,7 @@ def rows(messages: Sequence[Any], compaction: Compaction[Any]) -> list[Row]:
         conversation, messages, replaced = again.read(), again.entries, again.places(replaced)
     if stats.stripped and not any(unit.stripped for unit in units):
         # The compacted messages had no thinking any more.
-        conversation, messages = without_thinking(conversation, tuple(messages))
+        conversation, messages, *_ = _native.without_thinking(conversation, messages)
     if replaced:
         conversation = conversation.without(replaced)
     split = _native.DivisibleTexts(conversation, messages).conversation

@@ -11,14 +11,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
+from rehydrate._native import Item
 from rehydrate._text import plural
-from rehydrate.context.context_store.operations import ASSISTANT_TRUST, Heading, Item, Status
+from rehydrate.context.context_store import ASSISTANT_TRUST, Heading, Status
 from rehydrate.messages import Message, PieceKind
 from rehydrate.page.html import Gap, colours, fair_share, render, with_gap
 from rehydrate.prompt.counting import COUNTER, text_tokens
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context import ContextStore
 
 
 LINES = 2_000

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine, _native, formats
+from rehydrate import _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.entry_id import EntryId
@@ -248,7 +248,7 @@ class TextChanges:
                 ]
                 messages[position] = message._replace(pieces=tuple(pieces))
                 entries[position] = format_.replace(entry, texts)
-            counts = _engine.message_tokens([*messages.values()], ir.counter)
+            counts = _native.message_tokens([*messages.values()], ir.counter)
             tokens = dict(zip(messages, counts, strict=True))
             history = history.with_changed_entries(entries, messages, tokens)
         meta = replace(ir.meta, degraded=(*ir.meta.degraded, *self._degraded))

@@ -160,7 +160,7 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
     It is the very same IR where there is none.
     """
     binding = binding_of(ir, target)
-    if not binding.model.refuses_changed_prefix:
+    if not binding.refuses_changed_prefix:
         return ir
     history = ir.history
     tail = history.entries[first:]

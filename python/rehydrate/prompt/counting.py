@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from rehydrate import _engine, _native, formats
+from rehydrate import _native, formats
+from rehydrate._native import fence_tags
 from rehydrate.errors import BudgetExceededError
-from rehydrate.fences import tags
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
 from rehydrate.prompt.ir import PromptIR
@@ -37,13 +37,13 @@ def fenced(section: Section, content: str) -> str:
 
 def fence(section: Section, content: str) -> tuple[str, str]:
     """Return the tags. They state the id, the source if the id does not, title and handle."""
-    return tags(*_attributes(section), content)
+    return fence_tags(*_attributes(section), content)
 
 
 @lru_cache(maxsize=65_536)
 def _tag_tokens(attributes: _Attributes) -> int:
     # Only the nonce depends on the content, and its length is always the same.
-    return sum(text_tokens(tags(*attributes, "")))
+    return sum(text_tokens(fence_tags(*attributes, "")))
 
 
 def _attributes(section: Section) -> _Attributes:
@@ -79,7 +79,7 @@ def entry_tokens(conversation: Conversation, entries: int) -> list[int]:
     """
     tokens = [0] * entries
     if conversation.message_count:
-        counts = _engine.message_tokens(conversation, COUNTER)
+        counts = _native.message_tokens(conversation, COUNTER)
         for index, count in zip(conversation.indices, counts, strict=True):
             tokens[index] += count
     return tokens
@@ -99,7 +99,7 @@ def counted_sections(sections: Sequence[Section], *, again: bool = False) -> lis
             texts[index] = f"{title}\n{content}" if title else content
         else:
             messages = formats.parse(content, sections[index].native_to or "auto").messages
-            counts[index] = sum(_engine.message_tokens(messages, COUNTER)) if messages else 0
+            counts[index] = sum(_native.message_tokens(messages, COUNTER)) if messages else 0
     counts |= zip(texts, text_tokens([*texts.values()]), strict=True)
     return [
         section

@@ -12,11 +12,10 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_share, check_type, check_whole
-from rehydrate._native import read_tool
+from rehydrate._native import read_tool, tool_definition
 from rehydrate._text import FreeNames
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.calls import tool_definition
 from rehydrate.messages import Provider
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.request import Budget, ContextRequest

@@ -20,6 +20,7 @@
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! times          one time, as people write it          thread_log    what a thread's records add up to
+//! model_names    models, as gateways spell them
 //! terminal       texts that a terminal shows
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
@@ -39,6 +40,7 @@ pub mod index;
 pub mod interrupt;
 pub mod json_stream;
 pub mod linting;
+pub mod model_names;
 pub mod notes;
 pub mod packing;
 pub mod prompt_cache;

@@ -12,9 +12,10 @@ mod summary;
 
 pub use chunks::{Chunk, chunks};
 pub use commands::{Subject, Use, command_subjects, patch_subjects};
-pub use cues::{decisions, is_correction, is_refusal};
+pub use cues::{decisions, is_correction, refusal};
 pub use outcomes::{exit_code, first_error};
 pub use pasted::pasted;
 pub use sentences::{MAX_SENTENCE, labelled, sentences, whole_sentences};
 pub use subjects::Subjects;
+pub(crate) use summary::WORD_FOR_WORD;
 pub use summary::{Heading, NAMES, SummaryLine, summary_lines};

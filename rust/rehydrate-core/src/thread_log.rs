@@ -208,6 +208,26 @@ pub fn counting(rows: &[Row<'_>], entries: Option<u64>) -> Result<Vec<usize>> {
     Ok(kept)
 }
 
+/// What an export is, by its first line.
+const EXPORT: &str = "rehydrate thread";
+
+/// The lines of an export: the thread's name, and each record that counts, letter for letter.
+///
+/// # Errors
+/// A record that has not the fields of its kind.
+pub fn exported(rows: &[Row<'_>], namespace: &str, thread: &str) -> Result<Vec<String>> {
+    let [namespace, thread] = [namespace, thread].map(|name| spans::encoded(name.as_bytes()));
+    let mut lines = vec![format!(
+        r#"{{"format": "{EXPORT}", "version": {VERSION}, "namespace": {namespace}, "thread": {thread}}}"#
+    )];
+    for (_, record) in counting_of(rows)? {
+        let (_, name, _) = KINDS[record.kind as usize];
+        let fields = record.body.trim_start().trim_start_matches('{');
+        lines.push(format!(r#"{{"kind": "{name}", "time": {:?}, {fields}"#, record.time));
+    }
+    Ok(lines)
+}
+
 /// What the records that count add up to, as JSON: the format, entries with time and tokens, the last state and that of the
 /// last prompt that was sent, whole, and all else that was written.
 ///
@@ -284,6 +304,15 @@ mod tests {
         assert_eq!((&read["operations"], &read["seen"]), (&serde_json::json!([1, 2]), &2.into()));
         assert_eq!(read["originals"], serde_json::json!({"o": "t"}));
         assert_eq!((&read["remainders"], &read["summary"]), (&serde_json::json!({"r": []}), &serde_json::Value::Null));
+    }
+
+    #[test]
+    fn an_export_has_the_records_that_count() {
+        let rows = [HEADER, row(1, ONE), row(1, ONE), row(6, r#"{"to":2}"#)];
+        let lines = exported(&rows, "a\"b", "é").unwrap();
+        assert_eq!(lines[0], r#"{"format": "rehydrate thread", "version": 1, "namespace": "a\"b", "thread": "é"}"#);
+        assert_eq!(lines[1], r#"{"kind": "header", "time": 0.0, "version":1,"format":"plain"}"#);
+        assert_eq!(lines[2..], [r#"{"kind": "entry", "time": 1.0, "entry":{"a":"]}\""},"tokens":1}"#]);
     }
 
     #[test]

@@ -1,45 +1,114 @@
 //! The context store of a thread, for Python: messages and operations in, operations, items and markdown out.
+mod activity;
 mod answers;
 mod subjects;
-mod told;
 mod values;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
-use rehydrate_core::context_store::{self as core, About, Operation, Said, SaidPiece, Span, byte_of};
+use rehydrate_core::context_store::{
+    self as core, About, Heading, MAX_PROPOSALS, MAX_TRANSCRIPT, Said, SaidPiece, byte_of,
+};
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub use self::activity::Activity;
 use self::answers::proposals_in;
 use self::subjects::Tools;
-pub use self::told::Told;
-use self::values::{Make, operation, span};
-use crate::convert::{bytes_of, string_of};
+use self::values::operation;
+pub use self::values::{Applied, Item, Operation, Span};
+use crate::checks::check_choice;
+use crate::convert::{bytes_of, first_characters, indices_in, string_of};
 use crate::errors::detached;
-use crate::reading::{Id, Source, kind_of, role_named};
+use crate::reading::{Conversation, Id, Source, kind_of, role_named};
 use crate::tokens::named;
 
 /// The encoding in which a store's budget is counted.
 const COUNTER: &str = "o200k_base";
+/// A smaller store would be mostly its headings.
+const MIN_TOKENS: i64 = 100;
+/// Of the budget for what was laid down, done and left open; names take what is left.
+const ITEMS_SHARE: f64 = 0.8;
+/// Characters of a model's answer; what comes after is not read.
+const MAX_ANSWER: usize = 60_000;
 
-/// What a thread must not lose.
+/// All that a thread must not lose, as an append-only log of operations over verbatim spans.
 ///
-/// Its lock is only taken without the interpreter: who waits for it holds up nobody.
+/// After every turn `update` reads what the turn added: what the user laid down, what was decided,
+/// which files were changed, which errors are open, what is being done now. `render` writes it as
+/// markdown within a budget. Each line ends with the handle of the message that it is from.
+///
+/// >>> from rehydrate import formats
+/// >>> store = ContextStore()
+/// >>> said = [{"role": "user", "content": "Fix the login. From now on, always use tabs."}]
+/// >>> operations = store.update(formats.parse(said, "anthropic").messages)
+/// >>> print(store.render(200))
+/// ## Task State
+/// - Fix the login. From now on, always use tabs. (#0)
+/// ## User Preferences
+/// - From now on, always use tabs. (#0)
+///
+/// Any number of threads may use it.
+// Its lock is only taken without the interpreter: who waits for it holds up nobody.
 #[pyclass(frozen, module = "rehydrate._native")]
-pub struct ContextStore(Mutex<core::ContextStore>);
+#[derive(Default)]
+pub struct ContextStore(Mutex<State>);
 
-impl ContextStore {
-    /// A call that is interrupted leaves whole operations.
-    fn core(&self) -> MutexGuard<'_, core::ContextStore> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// A summary, what was added to it, and the names in it that its sources do not have.
+type Verified<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>);
+
+#[derive(Default)]
+struct State {
+    core: core::ContextStore,
+    /// How many entries were read.
+    seen: i64,
+}
+
+impl State {
+    /// The operations from this number on.
+    fn log(&self, start: usize) -> Vec<core::Operation> {
+        self.core.items().log().get(start..).unwrap_or_default().to_vec()
     }
 
-    /// The operations from this number on.
-    fn log(&self, py: Python<'_>, start: usize) -> PyResult<Vec<Operation>> {
-        detached(py, || Ok(self.core().items().log().get(start..).unwrap_or_default().to_vec()))
+    /// Make a change, and return the operations that it added.
+    fn change<T>(&mut self, change: impl FnOnce(&mut core::ContextStore) -> T) -> (Vec<core::Operation>, T) {
+        let before = self.core.items().log().len();
+        let made = change(&mut self.core);
+        (self.log(before), made)
+    }
+}
+
+impl ContextStore {
+    /// Work on it. A call that is interrupted leaves whole operations.
+    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
+        detached(py, || Ok(work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+    }
+
+    fn markdown<'py>(
+        &self,
+        py: Python<'py>,
+        budget: i64,
+        activity: Option<&mut Activity>,
+    ) -> PyResult<Bound<'py, PyString>> {
+        if budget < MIN_TOKENS {
+            return Ok(PyString::new(py, ""));
+        }
+        let counter = counter(py)?;
+        let Some(activity) = activity else {
+            let markdown = self.with(py, |state| state.core.render(budget, &[], counter))?;
+            return string_of(py, &markdown.text());
+        };
+        let room = (budget as f64 * ITEMS_SHARE) as i64;
+        let (markdown, left) = self.with(py, |state| {
+            let markdown = state.core.render(room, &activity.commands.ran(&activity.visible), counter);
+            let left = markdown.room_for_names(budget);
+            (markdown, left)
+        })?;
+        let text = Source::of(string_of(py, &markdown.text())?)?;
+        string_of(py, &markdown.with_names(&activity.names(py, text.as_str(), left, counter)?))
     }
 }
 
@@ -47,173 +116,278 @@ impl ContextStore {
 impl ContextStore {
     #[new]
     fn new() -> Self {
-        Self(Mutex::default())
+        Self::default()
     }
 
-    /// How many operations there are.
+    /// The least that `render` takes.
+    #[classattr]
+    const MIN_TOKENS: i64 = MIN_TOKENS;
+
+    /// How many entries were read.
     #[getter]
-    fn count(&self, py: Python<'_>) -> PyResult<usize> {
-        detached(py, || Ok(self.core().items().log().len()))
+    fn seen(&self, py: Python<'_>) -> PyResult<i64> {
+        self.with(py, |state| state.seen)
     }
 
-    /// The operations from this number on.
-    fn operations<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let log = self.log(py, start)?;
-        let make = Make::new(py)?;
-        log.iter().map(|operation| make.operation(operation)).collect()
+    /// All operations, in order.
+    #[getter]
+    fn operations(&self, py: Python<'_>) -> PyResult<Vec<Operation>> {
+        self.operations_since(py, 0)
     }
 
-    /// The same as they are written.
-    fn written<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        self.log(py, start)?.iter().map(|operation| values::written(py, operation)).collect()
+    /// Return the operations from this number on.
+    fn operations_since(&self, py: Python<'_>, number: usize) -> PyResult<Vec<Operation>> {
+        Ok(as_operations(self.with(py, |state| state.log(number))?))
     }
 
-    /// Forget all but the first operations, so many.
-    fn back_to(&self, py: Python<'_>, operations: usize) -> PyResult<()> {
-        detached(py, || {
-            self.core().back_to(operations);
-            Ok(())
-        })
+    /// Return the same as JSON values; an item's text is not in them, its span is.
+    fn written_since<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let log = self.with(py, |state| state.log(number))?;
+        log.iter().map(|operation| values::written(py, operation)).collect()
     }
 
-    /// Let nothing hold that these entries gave rise to.
-    fn leave_out(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
-        let entries = numbers(entries)?;
-        detached(py, || {
-            self.core().leave_out(entries);
-            Ok(())
-        })
-    }
-
-    /// The store as it was before an entry was read.
-    fn before(&self, py: Python<'_>, entry: i64) -> PyResult<Self> {
-        detached(py, || Ok(Self(Mutex::new(self.core().before(entry)))))
-    }
-
-    /// Apply operations that were written before; their items' texts are in these messages.
-    fn replay(&self, py: Python<'_>, written: &Bound<'_, PyAny>, messages: &Bound<'_, PyAny>) -> PyResult<()> {
-        let messages = Message::all(messages, None)?;
-        let by_entry: FxHashMap<i64, &Message> = messages.iter().map(|message| (message.entry, message)).collect();
-        let text_of = |span: &Span| by_entry.get(&span.entry).and_then(|message| message.text_at(span));
-        let read = |one: PyResult<Bound<'_, PyAny>>| operation(&one?, |span| text_of(span).unwrap_or_default().into());
-        let operations = written.try_iter()?.map(read).collect::<PyResult<Vec<_>>>()?;
-        detached(py, || {
-            self.core().replay(operations);
-            Ok(())
-        })
-    }
-
-    /// Read new messages, in order; `tools` are those that are known.
-    fn read(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, tools: &Bound<'_, PyDict>) -> PyResult<()> {
-        let mut messages = Message::all(messages, Some(tools))?;
-        detached(py, || {
-            self.core().read(messages.iter_mut().map(Message::said).collect());
-            Ok(())
-        })
-    }
-
-    /// Note the calls in messages that were read before.
-    fn note_calls(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, tools: &Bound<'_, PyDict>) -> PyResult<()> {
-        let mut messages = Message::all(messages, Some(tools))?;
-        detached(py, || {
-            self.core().note_calls(messages.iter_mut().map(Message::said).collect());
-            Ok(())
-        })
-    }
-
-    /// Apply what holds of at most so many of the proposals in an answer; why the others are refused, and how many lines are
-    /// no proposals.
+    /// Read the messages of new entries, in order, and return what changed.
     ///
-    /// `shown` are the spans, by id, of the items that the model was asked about; `messages` are the new ones.
-    fn propose(
+    /// ``seen`` is how many entries there are then; None: they end with the last message.
+    #[pyo3(signature = (messages, seen = None))]
+    fn update(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, seen: Option<i64>) -> PyResult<Vec<Operation>> {
+        let mut messages = Message::all(messages, Some(&Tools::new(py)?))?;
+        let seen = seen.unwrap_or_else(|| messages.last().map_or(0, |message| message.entry + 1));
+        let added = self.with(py, |state| {
+            let (added, ()) = state.change(|core| core.read(messages.iter_mut().map(Message::said).collect()));
+            state.seen = state.seen.max(seen);
+            added
+        })?;
+        Ok(as_operations(added))
+    }
+
+    /// Apply what a model's answer proposes and what holds of it; return what became of it.
+    ///
+    /// ``items`` and ``messages`` are those of the `proposal_prompt` that it answers.
+    fn apply(
         &self,
         py: Python<'_>,
         answer: &Bound<'_, PyString>,
-        shown: &Bound<'_, PyDict>,
+        items: Vec<Bound<'_, Item>>,
         messages: &Bound<'_, PyAny>,
-        most: usize,
-    ) -> PyResult<(Vec<String>, usize)> {
-        let (proposals, unreadable) = proposals_in(answer)?;
-        let shown = shown.iter().map(|(id, place)| Ok((id.extract()?, span(&place)?)));
-        let shown = shown.collect::<PyResult<FxHashMap<_, _>>>()?;
+    ) -> PyResult<Applied> {
+        let answer = string_of(py, first_characters(&bytes_of(answer)?, MAX_ANSWER))?;
+        let (proposals, unreadable) = proposals_in(&answer)?;
+        let shown = items.iter().map(|item| (item.get().0.id, item.get().0.span.clone())).collect();
         let mut messages = Message::all(messages, None)?;
-        let refused = detached(py, || {
+        let (added, refused) = self.with(py, |state| {
             let messages = messages.iter_mut().map(Message::said).collect();
-            Ok(self.core().propose(&proposals, shown, messages, most))
+            state.change(|core| core.propose(&proposals, shown, messages, MAX_PROPOSALS))
         })?;
-        Ok((refused.into_iter().map(|why| why.words(most)).collect(), unreadable))
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for why in refused.into_iter().map(|why| why.words(MAX_PROPOSALS)) {
+            match counts.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((why, 1)),
+            }
+        }
+        let refused = PyDict::new(py);
+        for (why, count) in counts {
+            refused.set_item(why, count)?;
+        }
+        let operations = as_operations(added).into_iter().map(|operation| Py::new(py, operation));
+        Ok(Applied { operations: operations.collect::<PyResult<_>>()?, refused: refused.unbind(), unreadable })
     }
 
-    /// Lines of what must not be lost and is not in a text, as many as fit into so many tokens; the others become one line of
-    /// handles.
-    fn missing<'py>(&self, text: &Bound<'py, PyString>, room: i64) -> PyResult<Vec<Bound<'py, PyString>>> {
-        let py = text.py();
-        let (text, counter) = (bytes_of(text)?, counter(py)?);
-        let text: &[u8] = &text;
-        let lines = detached(py, || Ok(self.core().missing(text, room, counter)))?;
-        lines.iter().map(|line| string_of(py, line)).collect()
+    /// Apply operations that were written before, of ``seen`` entries.
+    ///
+    /// ``messages`` are of these entries. Of the calls in ``recent`` ones some may not be answered
+    /// yet.
+    #[pyo3(signature = (written, messages, seen, recent = None))]
+    fn replay(
+        &self,
+        py: Python<'_>,
+        written: &Bound<'_, PyAny>,
+        messages: &Bound<'_, PyAny>,
+        seen: i64,
+        recent: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let messages = Message::all(messages, None)?;
+        let by_entry: FxHashMap<i64, &Message> = messages.iter().map(|message| (message.entry, message)).collect();
+        let text_of = |span: &core::Span| by_entry.get(&span.entry).and_then(|message| message.text_at(span));
+        let read = |one: PyResult<Bound<'_, PyAny>>| operation(&one?, |span| text_of(span).unwrap_or_default().into());
+        let operations = written.try_iter()?.map(read).collect::<PyResult<Vec<_>>>()?;
+        let tools = Tools::new(py)?;
+        let mut recent = recent.map_or_else(|| Ok(Vec::new()), |recent| Message::all(recent, Some(&tools)))?;
+        self.with(py, |state| {
+            state.core.replay(operations);
+            state.core.note_calls(recent.iter_mut().map(Message::said).collect());
+            state.seen = seen;
+        })
     }
 
-    /// All items, or those of a heading that hold.
-    fn items<'py>(&self, py: Python<'py>, heading: Option<&str>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let heading = heading.map(values::heading).transpose()?;
-        let items = detached(py, || {
-            let core = self.core();
-            let items = core.items();
-            Ok(match heading {
-                None => items.all().to_vec(),
-                Some(heading) => items.live(heading).cloned().collect(),
-            })
-        })?;
-        let make = Make::new(py)?;
-        items.iter().map(|item| make.item(item)).collect()
+    /// Return a mark of the present end: how many operations there are, and entries read.
+    fn mark(&self, py: Python<'_>) -> PyResult<(usize, i64)> {
+        self.with(py, |state| (state.core.items().log().len(), state.seen))
     }
 
-    /// The store as markdown: `room` is for what it has itself and for what commands came to; names take what `budget` leaves.
+    /// Forget what was read since the mark.
+    fn back_to(&self, py: Python<'_>, mark: (usize, i64)) -> PyResult<()> {
+        self.with(py, |state| {
+            if mark != (state.core.items().log().len(), state.seen) {
+                state.core.back_to(mark.0);
+                state.seen = mark.1;
+            }
+        })
+    }
+
+    /// Let nothing hold that these entries gave rise to: the user took them back.
+    ///
+    /// The operations stay in the log. What one of these had put an end to holds again.
+    fn leave_out(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let entries = entries.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<_>>>()?;
+        self.with(py, |state| state.core.leave_out(entries))
+    }
+
+    /// Return the store as it was before the entry with this index was read, without what was left
+    /// out since.
+    fn as_of(&self, py: Python<'_>, entry: i64) -> PyResult<Self> {
+        let (operations, left_out) = self.with(py, |state| state.core.before(entry))?;
+        // Of a long log this takes a while, so nobody waits for it.
+        let core = detached(py, || Ok(core::ContextStore::of(operations, left_out)))?;
+        Ok(Self(Mutex::new(State { core, seen: entry })))
+    }
+
+    /// Return all items, or those of a heading that hold.
+    #[pyo3(signature = (heading = None))]
+    fn items(&self, py: Python<'_>, heading: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Item>> {
+        let Some(heading) = heading else {
+            let all = self.with(py, |state| state.core.items().all().to_vec())?;
+            return Ok(all.into_iter().map(Item).collect());
+        };
+        check_choice("heading", heading, PyTuple::new(py, Heading::ALL.map(Heading::name))?.as_any())?;
+        let heading = values::named(&Heading::ALL, Heading::name, heading)?;
+        let live = self.with(py, |state| state.core.items().live(heading).cloned().collect::<Vec<_>>())?;
+        Ok(live.into_iter().map(Item).collect())
+    }
+
+    /// Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
+    ///
+    /// With the ``conversation``, it has the commands that were run and what they came to, and
+    /// names that were used in it, some with their lines, fill the room that is left: but for what
+    /// the messages at the ``visible`` indices have.
+    #[pyo3(signature = (budget_tokens, *, conversation = None, visible = None))]
     fn render<'py>(
         &self,
         py: Python<'py>,
-        budget: i64,
-        room: i64,
-        told: Option<PyRefMut<'py, Told>>,
+        budget_tokens: i64,
+        conversation: Option<&Bound<'py, Conversation>>,
+        visible: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyString>> {
-        let counter = counter(py)?;
-        let Some(mut told) = told else {
-            let markdown = detached(py, || Ok(self.core().render(room, &[], counter)))?;
-            return string_of(py, &markdown.text());
-        };
-        let told = &mut *told;
-        let (markdown, left) = detached(py, || {
-            let markdown = self.core().render(room, &told.commands.ran(&told.visible), counter);
-            let left = markdown.room_for_names(budget);
-            Ok((markdown, left))
-        })?;
-        let text = Source::of(string_of(py, &markdown.text())?)?;
-        string_of(py, &markdown.with_names(&told.names(py, text.as_str(), left, counter)?))
+        let Some(conversation) = conversation else { return self.markdown(py, budget_tokens, None) };
+        let mut activity = Activity::default();
+        activity.add(py, conversation.get(), &visible.map_or_else(|| Ok(FxHashSet::default()), indices_in)?)?;
+        self.markdown(py, budget_tokens, Some(&mut activity))
+    }
+
+    /// Return what `render` does, by what happened in the conversation.
+    fn render_with<'py>(
+        &self,
+        py: Python<'py>,
+        mut activity: PyRefMut<'py, Activity>,
+        budget_tokens: i64,
+    ) -> PyResult<Bound<'py, PyString>> {
+        self.markdown(py, budget_tokens, Some(&mut *activity))
+    }
+
+    /// Return a summary with the names marked that its sources do not have and with what must not be
+    /// lost; what was added to it so; and these names.
+    ///
+    /// ``sources`` are the texts that it is of; they are read as far as a name is not found. What it
+    /// does not hold of the store is appended in at most ``max_tokens``, the strongest first; the rest
+    /// becomes one line with handles.
+    fn verified<'py>(
+        &self,
+        py: Python<'py>,
+        summary: &Bound<'py, PyString>,
+        sources: &Bound<'py, PyAny>,
+        max_tokens: i64,
+    ) -> PyResult<Verified<'py>> {
+        let (summary, counter) = (bytes_of(summary)?, counter(py)?);
+        let summary: &[u8] = &summary;
+        let mut invented = detached(py, || Ok(core::names_in(summary)))?;
+        for source in sources.try_iter()? {
+            if invented.is_empty() {
+                break;
+            }
+            let source = source?.cast_into::<PyString>()?;
+            let source = bytes_of(&source)?;
+            invented.retain(|name| memchr::memmem::find(&source, name).is_none());
+        }
+        let added = self.with(py, |state| state.core.addition(summary, &invented, max_tokens, counter))?;
+        let mut whole = summary[core::stripped(summary)].to_vec();
+        if !added.is_empty() {
+            whole.push(b'\n');
+            whole.extend_from_slice(&added);
+        }
+        let invented = invented.iter().map(|name| string_of(py, name)).collect::<PyResult<_>>()?;
+        Ok((string_of(py, &whole)?, string_of(py, &added)?, invented))
     }
 }
 
-/// The names, paths and numbers in a summary that its source does not have, each once.
+fn as_operations(log: Vec<core::Operation>) -> Vec<Operation> {
+    log.into_iter().map(Operation).collect()
+}
+
+/// Return a prompt that asks a model what it would change in a store: ``items`` are those that hold, and ``messages`` are
+/// new, each with the index of its entry.
 #[pyfunction]
-pub fn invented<'py>(
-    summary: &Bound<'py, PyString>,
-    source: &Bound<'py, PyString>,
-) -> PyResult<Vec<Bound<'py, PyString>>> {
-    let py = summary.py();
-    let (summary, source) = (bytes_of(summary)?, bytes_of(source)?);
-    let (summary, source): (&[u8], &[u8]) = (&summary, &source);
-    detached(py, || Ok(core::invented(summary, source)))?.iter().map(|name| string_of(py, name)).collect()
+pub fn proposal_prompt<'py>(
+    items: Vec<Bound<'py, Item>>,
+    messages: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyString>> {
+    let items: Vec<&core::Item> = items.iter().map(|item| &*item.get().0).collect();
+    string_of(messages.py(), &core::proposal_prompt(&items, &lines_of(messages, true)?))
+}
+
+/// Return a prompt that asks a model for a summary of messages, besides a `store` as markdown and the summary of what came
+/// before them.
+#[pyfunction]
+pub fn summary_prompt<'py>(
+    messages: &Bound<'py, PyAny>,
+    store: &Bound<'py, PyString>,
+    previous: &Bound<'py, PyString>,
+    max_tokens: i64,
+) -> PyResult<Bound<'py, PyString>> {
+    let mut lines = lines_of(messages, false)?;
+    if !previous.is_empty()? {
+        lines.insert(0, [b"summary of what came before: ", &*bytes_of(previous)?].concat());
+    }
+    string_of(messages.py(), &core::summary_prompt(&bytes_of(store)?, &lines, max_tokens))
 }
 
 /// The texts of messages as a model reads them: each with who said it, and `numbered` with the number of its entry before.
 #[pyfunction]
 pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
+    lines_of(messages, numbered)?.iter().map(|line| string_of(messages.py(), line)).collect()
+}
+
+/// Lines in a fence that says that they are data. Of very many the middle is left out.
+#[pyfunction]
+pub fn fenced<'py>(py: Python<'py>, name: &str, lines: Vec<Bound<'py, PyString>>) -> PyResult<Bound<'py, PyString>> {
+    let lines = lines.iter().map(|line| Ok(bytes_of(line)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
+    string_of(py, &core::fenced(name, &lines, MAX_TRANSCRIPT))
+}
+
+/// Hexadecimal digits made from texts that occur in none of them, as few as do.
+#[pyfunction]
+pub fn mark_of(py: Python<'_>, texts: Vec<Bound<'_, PyString>>) -> PyResult<String> {
+    let texts = texts.iter().map(|text| Ok(bytes_of(text)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
+    detached(py, || Ok(core::mark_of(&texts)))
+}
+
+fn lines_of(messages: &Bound<'_, PyAny>, numbered: bool) -> PyResult<Vec<Vec<u8>>> {
     let mut lines = Vec::new();
     for message in messages.try_iter()? {
         let message = message?;
         let number = if numbered { format!("#{} ", message.get_item(0)?) } else { String::new() };
         for piece in message.get_item(2)?.try_iter()? {
-            let (text, kind): (Bound<'py, PyString>, Bound<'py, PyAny>) = piece?.extract()?;
+            let (text, kind): (Bound<'_, PyString>, Bound<'_, PyAny>) = piece?.extract()?;
             let text = bytes_of(&text)?;
             let (who, said) = match kind_of(kind.extract()?)? {
                 PieceKind::Text => (message.get_item(1)?.cast_into::<PyString>()?, core::quoted(&text)),
@@ -223,8 +397,7 @@ pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> Py
                 }
                 PieceKind::Thinking => continue,
             };
-            let line = [number.as_bytes(), &bytes_of(&who)?, b": ", &said].concat();
-            lines.push(string_of(messages.py(), &line)?);
+            lines.push([number.as_bytes(), &bytes_of(&who)?, b": ", &said].concat());
         }
     }
     Ok(lines)
@@ -232,10 +405,6 @@ pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> Py
 
 fn counter(py: Python<'_>) -> PyResult<Counter> {
     detached(py, || named(COUNTER))
-}
-
-fn numbers(entries: &Bound<'_, PyAny>) -> PyResult<FxHashSet<i64>> {
-    entries.try_iter()?.map(|entry| entry?.extract()).collect()
 }
 
 /// A `Message`, as it is read.
@@ -250,9 +419,8 @@ struct Message {
 
 impl Message {
     /// With `tools`, what their calls are about is read too.
-    fn all<'py>(messages: &Bound<'py, PyAny>, tools: Option<&Bound<'py, PyDict>>) -> PyResult<Vec<Self>> {
-        let tools = tools.map(Tools::new);
-        messages.try_iter()?.map(|message| Self::of(message?.cast::<PyTuple>()?, tools.as_ref())).collect()
+    fn all<'py>(messages: &Bound<'py, PyAny>, tools: Option<&Tools<'py>>) -> PyResult<Vec<Self>> {
+        messages.try_iter()?.map(|message| Self::of(message?.cast::<PyTuple>()?, tools)).collect()
     }
 
     fn of<'py>(message: &Bound<'py, PyTuple>, tools: Option<&Tools<'py>>) -> PyResult<Self> {
@@ -283,7 +451,7 @@ impl Message {
     }
 
     /// The text of a span; None where the message has another text there.
-    fn text_at(&self, span: &Span) -> Option<&[u8]> {
+    fn text_at(&self, span: &core::Span) -> Option<&[u8]> {
         let (text, ..) = self.pieces.get(usize::try_from(span.piece).ok()?)?;
         let text = text.as_bytes();
         let [start, end] =

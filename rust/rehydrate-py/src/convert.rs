@@ -87,10 +87,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Places {
     }
 }
 
-/// Whether values have at most so many characters and parts, whatever holds them.
+/// Characters of entries that may be added on an event loop: they are read and counted at 20 MB/s or more.
+const INLINE_CHARACTERS: usize = 64_000;
+const INLINE_PARTS: usize = 4_000;
+
+/// Whether entries are short enough to be read and counted on an event loop, whatever holds them.
 #[pyfunction]
-pub fn is_short(values: Vec<Bound<'_, PyAny>>, max_characters: usize, max_parts: usize) -> PyResult<bool> {
-    let (mut characters, mut parts, mut left) = (0, 0, values);
+pub fn is_short_to_add(entries: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
+    let (mut characters, mut parts, mut left) = (0, 0, entries);
     while let Some(value) = left.pop() {
         parts += 1;
         if value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() {
@@ -102,7 +106,7 @@ pub fn is_short(values: Vec<Bound<'_, PyAny>>, max_characters: usize, max_parts:
         } else if let Ok(fields) = value.getattr("__dict__") {
             left.extend(fields.cast::<PyMapping>()?.values()?); // an object of an SDK's
         }
-        if characters > max_characters || parts > max_parts {
+        if characters > INLINE_CHARACTERS || parts > INLINE_PARTS {
             return Ok(false);
         }
     }

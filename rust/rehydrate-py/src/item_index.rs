@@ -95,7 +95,7 @@ impl ItemIndex {
                 min_trust,
                 allowed: allowed.as_deref(),
             };
-            let fusion = fusion.map_or(Ok(Fusion::default()), Fusion::try_from)?;
+            let fusion = fusion.map_or_else(Fusion::default, |fusion| fusion.0);
             let query = Query { text: query.as_str(), vector: vector.as_deref(), limit, fusion, filter, now_ms };
             let hits = self.core.view().search(&query);
             Ok(hits.iter().map(|hit| (hit.id, hit.score, hit.text, hit.trigram, hit.cosine)).collect())

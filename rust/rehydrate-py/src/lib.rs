@@ -1,6 +1,7 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod arrow;
 mod caps;
+mod checks;
 mod context_store;
 mod convert;
 mod decision;
@@ -8,6 +9,7 @@ mod division;
 mod errors;
 mod excerpts;
 mod exit;
+mod fences;
 mod fork;
 mod home;
 mod interned;
@@ -16,8 +18,10 @@ mod json_stream;
 mod langgraph;
 mod layout;
 mod linting;
+mod model_names;
 mod notes;
 mod onnx;
+mod options;
 mod outline;
 mod parting;
 mod passages;
@@ -47,9 +51,17 @@ mod _native {
     #[pymodule_export]
     use super::caps::{cap_text, fair_share, json_parts, kind_of};
     #[pymodule_export]
-    use super::context_store::{ContextStore, Told, invented, transcript_lines};
+    use super::checks::{
+        check_choice, check_known, check_list, check_methods, check_path, check_share, check_timeout, check_type,
+        check_whole, refuse_copy, shown,
+    };
     #[pymodule_export]
-    use super::convert::is_short;
+    use super::context_store::{
+        Activity, Applied, ContextStore, Item, Operation, Span, fenced, mark_of, proposal_prompt, summary_prompt,
+        transcript_lines,
+    };
+    #[pymodule_export]
+    use super::convert::is_short_to_add;
     #[pymodule_export]
     use super::decision::{Decision, short_reason};
     #[pymodule_export]
@@ -58,6 +70,8 @@ mod _native {
     use super::excerpts::{DivisibleTexts, Excerpts};
     #[pymodule_export]
     use super::exit::before_exit;
+    #[pymodule_export]
+    use super::fences::{fence_attribute, fence_nonce, fence_tags};
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
@@ -71,29 +85,36 @@ mod _native {
     #[pymodule_export]
     use super::linting::lint;
     #[pymodule_export]
-    use super::notes::{chunks, is_refusal};
+    use super::model_names::{answering_model, known_name, provider_of};
+    #[pymodule_export]
+    use super::notes::{chunks, refusal};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
-    use super::outline::{NameIndex, names, outline_slot, read_outline, write_outline};
+    use super::options::{checked_budget, checked_memory, checked_query, checked_ratio, pinned_indices};
+    #[pymodule_export]
+    use super::outline::{
+        NameIndex, fenced_outline, names, outline_slot, read_fenced_outline, read_outline, write_outline,
+    };
     #[pymodule_export]
     use super::parting::Parted;
     #[pymodule_export]
     use super::passages::{Passages, TextIndex, describe_page, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
-    use super::prepared::{Prepared, Selection, embed};
+    use super::prepared::{Prepared, Selection, embed, message_tokens};
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]
     use super::questions::question_share;
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echoes, EntryDraft, RowHashes, SeenLines, ShortenedText, as_content, as_dict, as_dicts,
-        billed_usage, broken_rules, capped_results, entries_of, entries_without_thinking, entry_inputs,
-        entry_is_signed, first_telling, format_of, has_claudes_thinking, input_texts, is_langchain_message,
-        line_content, line_is_seen, long_results, marks_in, merged_lines, notice, other_format, read_entries,
+        Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_content, as_dict,
+        as_dicts, as_sequence, billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts,
+        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept, first_telling, format_of,
+        has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, last_compaction, line_content,
+        line_is_seen, long_results, marks_in, merged_lines, named_format, notice, other_format, read, read_entries,
         read_places, readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back,
-        transcript_branch, unit_memory, unit_text, unmarked, without_calls,
+        transcript_branch, unit_memory, unit_text, unmarked, without_calls, without_stale_thinking, without_thinking,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -105,19 +126,29 @@ mod _native {
     #[pymodule_export]
     use super::store::LocalStore;
     #[pymodule_export]
+    use super::store::checks::{
+        as_items, check_item, checked_filters, checked_fusion, checked_handles, checked_limit, checked_namespace,
+        checked_purge, checked_tier, resolve_namespace, to_millisecond,
+    };
+    #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
-    use super::thread_log::{counting_records, folded_records, redacted_records};
+    use super::thread_log::{
+        counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
+    };
     #[pymodule_export]
     use super::times::read_times;
     #[pymodule_export]
-    use super::tokens::{cache_vectors, cached_bytes, cached_vectors, clear_cache, count, counts, set_cache_limit};
+    use super::tokens::{
+        cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name, counts,
+        set_cache_limit,
+    };
     #[pymodule_export]
     use super::writing::{
-        call_result, langchain_to_openai, marked, own_entry, read_call, read_tool, render_entries, repaired_entries,
-        user_part,
+        call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,
+        render_entries, repaired_entries, result_entries, tool_definition, user_message, user_part,
     };
 
     use super::*;
@@ -131,6 +162,8 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
+        module.add("MEDIA_TOKENS", prepared::MEDIA_TOKENS)?;
+        module.add("NOT_INSTRUCTIONS", fences::NOT_INSTRUCTIONS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -19,10 +19,13 @@ fn places(ranges: Vec<Range<usize>>) -> Vec<Place> {
     ranges.into_iter().map(place).collect()
 }
 
-/// Whether what a writer of summaries returned is the text of an error or a refusal.
+/// Why what a writer of summaries returned is not a summary; "" where it may be one.
 #[pyfunction]
-pub fn is_refusal(py: Python<'_>, text: Places) -> PyResult<bool> {
-    detached(py, || Ok(notes::is_refusal(text.as_str())))
+pub fn refusal(written: &Bound<'_, PyAny>) -> PyResult<String> {
+    match written.extract::<Places>() {
+        Ok(text) => detached(written.py(), || Ok(notes::refusal(text.as_str()).unwrap_or_default())),
+        Err(_) => Ok(format!("it is of type {}", written.get_type().name()?)),
+    }
 }
 
 /// The chunks of a text: the headings above each, and where it is.

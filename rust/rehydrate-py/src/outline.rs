@@ -10,6 +10,7 @@ use rehydrate_core::error::{Error, Result};
 
 use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
+use crate::fences::fence_tags;
 
 pub use name_index::NameIndex;
 pub use slot::outline_slot;
@@ -76,6 +77,27 @@ pub fn read_outline(py: Python<'_>, text: Text) -> PyResult<Option<Vec<Bound<'_,
         .map(|each| made.name(py, [&each.name, &each.heading, &each.reference]))
         .collect::<PyResult<_>>()
         .map(Some)
+}
+
+/// The lines of an outline in their fence, as the text of a message.
+#[pyfunction]
+pub fn fenced_outline(lines: &Bound<'_, PyString>) -> PyResult<String> {
+    let (id, empty) = (PyString::new(lines.py(), "outline"), PyString::new(lines.py(), ""));
+    let (opening, closing) = fence_tags(&id, &id, &empty, &empty, None, true, lines)?;
+    Ok(format!("{opening}\n{lines}\n{closing}"))
+}
+
+/// The names of an outline in its fence; None unless the text is exactly one outline.
+#[pyfunction]
+pub fn read_fenced_outline<'py>(text: &Bound<'py, PyString>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    let Some((opening, rest)) = text.to_str().ok().and_then(|text| text.split_once('\n')) else { return Ok(None) };
+    let tag = opening.trim_start_matches('<').split(' ').next().unwrap_or_default();
+    let Some(lines) = rest.strip_suffix(&format!("\n</{tag}>")) else { return Ok(None) };
+    let lines = PyString::new(text.py(), lines);
+    if fenced_outline(&lines)? != text.to_str()? {
+        return Ok(None);
+    }
+    read_outline(text.py(), lines.extract()?)
 }
 
 /// Makes `OutlineName`s.

@@ -1,7 +1,7 @@
 //! A prepared conversation and its selections, as Python sees them.
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 use rehydrate_core::conversation::Excerpting;
 use rehydrate_core::conversation::Needs;
 use rehydrate_core::conversation::{Conversation, Message, Piece, Unit};
@@ -11,13 +11,39 @@ use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
 use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::tokens::Counter;
 use rustc_hash::FxHashSet;
 
 use crate::convert::{Text, floats};
 use crate::division::{Division, sliced};
 use crate::errors::detached;
+use crate::excerpts::DivisibleTexts;
 use crate::reading::{self, Draft, Row, Source};
-use crate::tokens::named;
+use crate::tokens::Counts;
+
+/// What an image or a document counts: what Anthropic bills for its largest unscaled image, an upper bound for OpenAI's too.
+/// Their base64 payload is never counted as text.
+pub const MEDIA_TOKENS: u32 = 1_600;
+/// It has as many tokens as nearly every handle, or more. If handles cost more than this one, `Excerpts.fit` gives back blocks
+/// after the choice, and better choices are lost.
+const SAMPLE_HANDLE: &str = "mem_r2c6z4477yjh6q3n8hv7x5m7j8";
+
+/// The tokens of each message, media included; of a conversation, or of messages by themselves.
+#[pyfunction]
+pub fn message_tokens(messages: &Bound<'_, PyAny>, counter: Counts<'_>) -> PyResult<Vec<u32>> {
+    let py = messages.py();
+    let made;
+    let conversation = match messages.cast::<reading::Conversation>() {
+        Ok(conversation) => conversation.get(),
+        Err(_) => {
+            made = reading::Conversation::of_messages(messages)?;
+            &made
+        }
+    };
+    let prepared =
+        Prepared::new(py, conversation, counter, None, Vec::new(), false, false, false, false, false, None, false)?;
+    Ok(prepared.message_tokens())
+}
 
 /// A conversation with its texts counted and analysed.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -27,27 +53,55 @@ pub struct Prepared {
 
 #[pymethods]
 impl Prepared {
+    /// Count and analyse a conversation; texts seen before come from the cache.
+    ///
+    /// `weight_of` is the weight of a role, `pinned` are the units that are always kept; () for none. `asked` says that messages
+    /// will be compared with a query, `recalled` with memories. Without either, only the newest text is embedded, and only the
+    /// names of a query are searched. With `divisible` its texts are divided into blocks, which may be kept one by one; a mark in
+    /// a gap costs more with handles.
     #[new]
-    #[pyo3(signature = (*, conversation, structural, media_tokens, pinned, counter, counts, embed, bags, vectors, terms, mentions, divisible=None, mark_counts=None, block_counts=None))]
-    #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
-    fn new(
+    #[pyo3(signature = (conversation, *, counter, weight_of=None, pinned=Vec::new(), embed=false, calibrated=false, coverage=false, asked=false, recalled=false, divisible=None, with_handles=false))]
+    #[expect(clippy::too_many_arguments, reason = "what the analysis is for")]
+    pub fn new(
         py: Python<'_>,
         conversation: &reading::Conversation,
-        structural: Vec<f64>,
-        media_tokens: u32,
-        pinned: Vec<bool>,
-        counter: &str,
-        counts: Option<Vec<u32>>,
+        counter: Counts<'_>,
+        weight_of: Option<&Bound<'_, PyAny>>,
+        mut pinned: Vec<bool>,
         embed: bool,
-        bags: bool,
-        vectors: bool,
-        terms: bool,
-        mentions: bool,
-        divisible: Option<Vec<bool>>,
-        mark_counts: Option<(u32, u32)>,
-        block_counts: Option<Vec<u32>>,
+        calibrated: bool,
+        coverage: bool,
+        asked: bool,
+        recalled: bool,
+        divisible: Option<&DivisibleTexts>,
+        with_handles: bool,
     ) -> PyResult<Self> {
         let columns = &conversation.columns;
+        if pinned.is_empty() {
+            pinned.resize(columns.unit_len(), false);
+        }
+        let weight = |role: &reading::Named| weight_of.map_or(Ok(1.0), |of| of.call1((&role.shown,))?.extract());
+        let structural = columns.of.roles.iter().map(weight).collect::<PyResult<Vec<f64>>>()?;
+        let is_own = matches!(counter, Counts::Own(_));
+        let count_all = |texts: Vec<Bound<'_, PyString>>| -> PyResult<Vec<u32>> {
+            texts.iter().map(|text| counter.of(text)).collect()
+        };
+        let (mut flags, mut mark_counts, mut block_counts) = (None, [0; 2], None);
+        if let Some(texts) = divisible {
+            flags = Some(texts.flags());
+            for (count, mark) in mark_counts.iter_mut().zip(texts.marks(if with_handles { SAMPLE_HANDLE } else { "" }))
+            {
+                *count = counter.raw(&PyString::new(py, &mark))?;
+            }
+            if is_own {
+                block_counts = Some(count_all(texts.blocks(py)?)?);
+            }
+        }
+        let counts = if is_own { Some(count_all(conversation.texts(py))?) } else { None };
+        let named = match counter {
+            Counts::Named(counter) => counter,
+            Counts::Own(_) => Counter::Chars,
+        };
         let core = detached(py, || {
             let texts = columns.all_pieces();
             let fits = structural.len() == columns.role_len()
@@ -59,7 +113,7 @@ impl Prepared {
             }
             let message = |(pieces, row, unit): (std::ops::Range<usize>, &Row, usize)| Message {
                 pieces,
-                media_tokens: row.images.saturating_mul(media_tokens),
+                media_tokens: row.images.saturating_mul(MEDIA_TOKENS),
                 structural: structural[row.role],
                 role: columns.role_of(row),
                 unit,
@@ -71,17 +125,19 @@ impl Prepared {
                 units: pinned.iter().enumerate().map(unit).collect(),
             };
             let model = if embed { StaticModel::builtin() } else { None };
-            let needs = Needs { model, bags, vectors, terms, mentions };
-            let (counter, counts) = (named(counter)?, counts.as_deref());
-            let Some(divisible) = &divisible else {
-                return Engine::shared().prepare(conversation, counter, counts, needs);
+            let needs = Needs {
+                model,
+                bags: asked,
+                vectors: recalled || (asked && !calibrated),
+                terms: asked && calibrated,
+                mentions: coverage,
             };
-            let excerpting = Excerpting {
-                divisible,
-                mark_counts: mark_counts.unwrap_or_default().into(),
-                block_counts: block_counts.as_deref(),
+            let Some(divisible) = &flags else {
+                return Engine::shared().prepare(conversation, named, counts.as_deref(), needs);
             };
-            Engine::shared().prepare_with_excerpts(conversation, &excerpting, counter, counts, needs)
+            let block_counts = block_counts.as_deref();
+            let excerpting = Excerpting { divisible, mark_counts, block_counts };
+            Engine::shared().prepare_with_excerpts(conversation, &excerpting, named, counts.as_deref(), needs)
         })?;
         Ok(Self { core })
     }

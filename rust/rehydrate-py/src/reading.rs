@@ -5,9 +5,11 @@ pub mod ai_sdk;
 mod anthropic;
 mod bedrock;
 mod blocks;
+mod bound_thinking;
 mod branch;
 mod call_inputs;
 mod chat;
+mod checks;
 mod codex;
 mod columns;
 mod conversation;
@@ -36,6 +38,7 @@ mod seen_lines;
 mod sent;
 mod shortened;
 mod strings;
+mod tail;
 mod thinking;
 mod transcript;
 mod tuples;
@@ -51,15 +54,19 @@ use crate::interned::interned;
 pub use bedrock::KEYS as BEDROCK_KEYS;
 pub use blocks::input_text;
 use blocks::{At, Body};
+pub use bound_thinking::{PrefixBinding, without_stale_thinking, without_thinking};
 pub use call_inputs::{entry_inputs, entry_is_signed};
 pub use chat::function_id;
+pub use checks::no_list;
+use checks::no_role;
+pub use checks::{as_sequence, check_own, detect_format, named_format, read};
 pub use codex::{codex_items, codex_kept, codex_line, codex_turns_taken_back};
 pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;
 pub use detect::{format_of, other_format};
 pub use dicts::{as_dict, as_dicts};
 use draft::Speaker;
-pub use draft::{Draft, Row, kind_of, role_named};
+pub use draft::{Draft, Named, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};
 pub use entry::EntryDraft;
 use facts::Notes;
@@ -76,14 +83,15 @@ use rehydrate_core::conversation::{PieceKind, Role};
 pub use responses::is_by_server;
 pub use results::{capped_results, long_results, result_texts};
 pub use rules::{broken_rules, entries_of, stale_thinking};
-pub use said::{unit_memory, unit_text, without_calls};
+pub use said::{differing_texts, unit_memory, unit_text, without_calls};
 pub use seen_lines::SeenLines;
 pub use sent::{insertion_point, marks_in, sent_part, unmarked};
 pub use shortened::{ShortenedText, notice};
 pub use strings::{Id, Numbers, Source};
+pub use tail::{first_kept, head_and_tail};
 pub use thinking::{entries_without_thinking, has_claudes_thinking, is_claudes_thinking};
 use transcript::read_transcript;
-pub use transcript::{line_content, line_is_seen, line_is_users, part_key, transcript_branch};
+pub use transcript::{last_compaction, line_content, line_is_seen, line_is_users, part_key, transcript_branch};
 pub use usage::billed_usage;
 
 /// Reads one entry into an empty body.
@@ -241,14 +249,15 @@ pub fn read_places<'py>(
 }
 
 /// Who speaks in an entry, by the usual name of the role.
-fn speaker_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py>> {
+pub fn speaker_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py>> {
     let py = entry.as_any().py();
-    if let Some(role) = entry.exact_text(interned!(py, "role"))?
-        && !role.is_empty()?
-    {
+    let role = entry.text(interned!(py, "role"))?.filter(|role| !role.is_empty().unwrap_or(false));
+    let Some(role) = role else { return Err(no_role(entry, index)) };
+    if role.is_exact_instance_of::<PyString>() {
         return Ok(usual_speaker(role));
     }
-    Ok(Speaker::of(python(py, "as_role", (entry.as_any(), index))?.cast_into()?))
+    // An enum of strings gives its value, not its repr.
+    Ok(usual_speaker(py.get_type::<PyString>().call_method1("__str__", (role,))?.cast_into()?))
 }
 
 /// The speaker of a role, by its usual name.

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::{IntoPyDict, PyDict, PyTuple};
 use rehydrate_core::error::Error;
 use rehydrate_core::index::{Fusion, VectorIndex};
 use rehydrate_core::store::{self, DEFAULT_INDEX_BYTES, Limits, Options, Paging, Purge, SearchRequest};
 
+pub(crate) mod checks;
 pub(crate) mod threads;
 pub(crate) mod values;
 
 use self::threads::LocalThreads;
-use self::values::{FusionArgument, Handles, Matrix, Name, Values, tier_of, unknown};
-use crate::convert::Text;
+use self::values::{FusionArgument, Handles, Limit, Matrix, Name, Query, Truth, Values, tier_of, unknown};
+use crate::checks::{check_choice, check_path, check_timeout, check_whole, wrong_type};
 use crate::errors::{detached, to_py};
 use crate::exit::running_python;
 
@@ -50,28 +51,43 @@ impl LocalStore {
     }
 }
 
+/// The name of an index of vectors.
+fn vectors_named(name: &Bound<'_, PyAny>) -> PyResult<String> {
+    check_choice("vectors", name, PyTuple::new(name.py(), ["auto", "lists", "usearch"])?.as_any())?;
+    name.extract()
+}
+
 #[pymethods]
 impl LocalStore {
     #[new]
-    #[pyo3(signature = (path, *, limits, read_only = false, index_bytes = DEFAULT_INDEX_BYTES, vectors = "auto", busy_seconds = 30.0))]
+    #[pyo3(signature = (path, *, limits, read_only = Truth(false), index_bytes = None, vectors = None, busy_seconds = None))]
     fn new(
         py: Python<'_>,
-        path: PathBuf,
+        path: &Bound<'_, PyAny>,
         limits: Bound<'_, PyAny>,
-        read_only: bool,
-        index_bytes: u64,
-        vectors: &str,
-        busy_seconds: f64,
+        read_only: Truth,
+        index_bytes: Option<&Bound<'_, PyAny>>,
+        vectors: Option<&Bound<'_, PyAny>>,
+        busy_seconds: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let vectors = match vectors {
-            "auto" => VectorIndex::Auto,
-            "lists" => VectorIndex::Lists,
-            "usearch" => VectorIndex::Usearch,
-            other => {
-                let message = format!("vectors is {other:?}; pass \"auto\", \"lists\" or \"usearch\"");
-                return Err(to_py(py, &Error::Argument(message)));
+        check_path("path", path, "pass the path of a file")?;
+        let path: PathBuf = path.extract()?;
+        if !limits.is_instance(&Values::of(py)?.class("MemoryLimits")?)? {
+            return Err(wrong_type("limits", &limits, "pass rehydrate.memory.MemoryLimits(...)"));
+        }
+        let vectors = match vectors.map(vectors_named).transpose()?.as_deref() {
+            Some("lists") => VectorIndex::Lists,
+            Some("usearch") => VectorIndex::Usearch,
+            _ => VectorIndex::Auto,
+        };
+        let index_bytes = match index_bytes {
+            None => DEFAULT_INDEX_BYTES,
+            Some(bytes) => {
+                check_whole("index_bytes", bytes, 1, None, false)?;
+                bytes.extract().unwrap_or(u64::MAX)
             }
         };
+        let busy_seconds = check_timeout("busy_seconds", busy_seconds.unwrap_or(py.None().bind(py)))?.unwrap_or(30.0);
         let whole = |name: &str| {
             let limit = limits.getattr(name)?;
             // More than a number of the file's says is more than it can hold.
@@ -79,7 +95,7 @@ impl LocalStore {
         };
         let age: Option<f64> = limits.getattr("max_age_days")?.extract()?;
         let options = Options {
-            is_read_only: read_only,
+            is_read_only: read_only.0,
             // A duration too long to say is a year.
             busy: Duration::try_from_secs_f64(busy_seconds.clamp(0.0, 3.2e7)).unwrap_or(Duration::from_secs(30)),
             limits: Limits {
@@ -152,18 +168,18 @@ impl LocalStore {
     }
 
     /// Items in the order in which they were added.
-    #[pyo3(signature = (*, namespace, limit = Some(100), newest_first = true, **filters))]
+    #[pyo3(signature = (*, namespace, limit = Some(Limit(100)), newest_first = true, **filters))]
     fn list<'py>(
         &self,
         py: Python<'py>,
         namespace: Name,
-        limit: Option<i64>,
+        limit: Option<Limit>,
         newest_first: bool,
         filters: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let values = Values::of(py)?;
-        let filter = values.filter(filters)?;
-        let mut left = limit.map_or(usize::MAX, |limit| limit.max(0) as usize);
+        let filter = values.filter("list", filters)?;
+        let mut left = limit.map_or(usize::MAX, |limit| limit.0);
         let (mut listed, mut cursor) = (Vec::new(), None);
         while left > 0 {
             let paging = Paging { cursor, limit: left.min(PAGE), newest_first };
@@ -177,26 +193,27 @@ impl LocalStore {
     }
 
     /// The best matches, best first.
-    #[pyo3(signature = (query, limit = 5, *, namespace, fusion = None, vectors = None, **filters))]
+    #[pyo3(signature = (query, limit = Limit(5), *, namespace, fusion = None, vectors = None, **filters))]
     #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
     fn search<'py>(
         &self,
         py: Python<'py>,
-        query: Text,
-        limit: usize,
+        query: Query,
+        limit: Limit,
         namespace: Name,
         fusion: Option<FusionArgument>,
         vectors: Option<Matrix>,
         filters: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let values = Values::of(py)?;
-        let filter = values.filter(filters)?;
+        let filter = values.filter("search", filters)?;
+        let fusion = fusion.map_or_else(Fusion::default, |fusion| fusion.0);
         let hits = detached(py, || {
             let request = SearchRequest {
-                query: query.as_str(),
+                query: query.0.as_str(),
                 vector: vectors.as_ref().map(|vectors| (vectors.numbers.as_slice(), vectors.space.as_str())),
-                limit,
-                fusion: fusion.map_or(Ok(Fusion::default()), Fusion::try_from)?,
+                limit: limit.0,
+                fusion,
                 filter,
             };
             self.core().search(&namespace.0, &request)
@@ -208,15 +225,16 @@ impl LocalStore {
     ///
     /// Any two texts have a cosine above 0.5 in the built-in model. The part common to all of the namespace's vectors is
     /// removed, so that 0 means unrelated and 1 means the same.
-    #[pyo3(signature = (texts, k = 3, *, namespace, vectors = None))]
+    #[pyo3(signature = (texts, k = Limit(3), *, namespace, vectors = None))]
     fn recall<'py>(
         &self,
         py: Python<'py>,
-        texts: Vec<Text>,
-        k: usize,
+        texts: Vec<Query>,
+        k: Limit,
         namespace: Name,
         vectors: Option<Matrix>,
     ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
+        let k = k.0;
         let found = detached(py, || {
             let as_is = |(handle, cosine)| (handle, f64::from(cosine));
             // A single item has nothing in common with others.
@@ -230,7 +248,7 @@ impl LocalStore {
                 let rows: Vec<&[f32]> = vectors.rows(count)?.collect();
                 return each(self.core().recall_vectors(&namespace.0, &rows, &vectors.space, k, false)?, as_is);
             }
-            let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
+            let texts: Vec<&str> = texts.iter().map(|text| text.0.as_str()).collect();
             let found = self.core().recall(&namespace.0, &texts, k.max(2), true)?;
             if found.iter().any(|row| row.len() >= 2) {
                 return each(found, as_is);
@@ -243,8 +261,7 @@ impl LocalStore {
     /// Remove items; how many there were.
     #[pyo3(signature = (handles, *, namespace))]
     fn forget(&self, py: Python<'_>, handles: Handles, namespace: Name) -> PyResult<usize> {
-        let handles = handles.into_strings();
-        detached(py, || self.core().forget(&namespace.0, &handles))
+        detached(py, || self.core().forget(&namespace.0, &handles.0))
     }
 
     /// Remove all of a source, of a thread, or of the namespace, to the last byte; how many items that were.
@@ -271,9 +288,9 @@ impl LocalStore {
 
     /// Move items to a tier; how many moved.
     #[pyo3(signature = (handles, tier, *, namespace))]
-    fn set_tier(&self, py: Python<'_>, handles: Handles, tier: &str, namespace: Name) -> PyResult<usize> {
-        let (handles, tier) = (handles.into_strings(), tier_of(py, tier)?);
-        detached(py, || self.core().set_tier(&namespace.0, &handles, tier))
+    fn set_tier(&self, py: Python<'_>, handles: Handles, tier: &Bound<'_, PyAny>, namespace: Name) -> PyResult<usize> {
+        let tier = tier_of(tier)?;
+        detached(py, || self.core().set_tier(&namespace.0, &handles.0, tier))
     }
 
     /// Link an item to another; whether the link is new. UnknownHandleError where one of them is not there.
@@ -323,7 +340,7 @@ impl LocalStore {
     /// Check everything that is stored.
     fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = detached(py, || self.core().verify())?;
-        let problems = pyo3::types::PyTuple::new(py, report.problems)?;
+        let problems = PyTuple::new(py, report.problems)?;
         running_python(py, || Values::of(py)?.class("VerifyReport")?.call1((report.items, problems, report.damaged)))
     }
 
@@ -335,9 +352,8 @@ impl LocalStore {
 
     /// Set vectors of another model on items; how many of the items are there.
     #[pyo3(signature = (handles, vectors, *, namespace))]
-    fn set_vectors(&self, py: Python<'_>, handles: Vec<Name>, vectors: Matrix, namespace: Name) -> PyResult<usize> {
-        let handles = values::strings(handles);
-        detached(py, || self.core().set_vectors(&namespace.0, &handles, &vectors.numbers, &vectors.space))
+    fn set_vectors(&self, py: Python<'_>, handles: Handles, vectors: Matrix, namespace: Name) -> PyResult<usize> {
+        detached(py, || self.core().set_vectors(&namespace.0, &handles.0, &vectors.numbers, &vectors.space))
     }
 
     /// Remove all vectors and the name of their model; how many items had one.

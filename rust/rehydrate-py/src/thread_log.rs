@@ -1,7 +1,7 @@
-//! The records of a thread, for Python: which count, and what they add up to.
+//! The records of a thread, for Python: what they can hold, which count, and what they add up to.
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
 use rehydrate_core::thread_log::{self as core, Redacted, Row, Unreadable};
 
 use crate::convert::{bytes_of, string_of};
@@ -16,11 +16,99 @@ type Body = (usize, String);
 /// The time of an entry, a text of it as it was, and as it is.
 type Kept<'py> = (f64, Bound<'py, PyString>, Bound<'py, PyString>);
 
+/// A deeper value is too deep for Python's reader of JSON.
+const DEEPEST: usize = 900;
+
+/// Whether a value comes out of JSON as it went in.
+#[pyfunction]
+pub fn is_json(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    comes_back(value, DEEPEST)
+}
+
+fn comes_back(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
+    let Some(depth) = depth.checked_sub(1) else { return Ok(false) };
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_str().is_ok() || !has_pair_in_halves(&bytes_of(text)?));
+    }
+    if let Ok(fields) = value.cast::<PyDict>() {
+        for (key, value) in fields {
+            if !(key.is_instance_of::<PyString>() && comes_back(&key, 1)? && comes_back(&value, depth)?) {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    if let Ok(items) = value.cast::<PyList>() {
+        for item in items {
+            if !comes_back(&item, depth)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    }
+    Ok(value.is_none() || (is_number(value) && is_fit(value)))
+}
+
+/// Whether JSON makes one character of what are two halves here.
+fn has_pair_in_halves(text: &[u8]) -> bool {
+    let is_half = |half: &[u8], second: u8| half[0] == 0xED && half[1] & 0xF0 == second;
+    text.windows(6).any(|halves| is_half(halves, 0xA0) && is_half(&halves[3..], 0xB0))
+}
+
+fn is_number(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() // a boolean is an int
+}
+
+/// Whether JSON has a number, and Python reads it again.
+fn is_fit(number: &Bound<'_, PyAny>) -> bool {
+    match number.cast::<PyFloat>() {
+        Ok(number) => number.value().is_finite(),
+        Err(_) => number.extract::<i64>().is_ok() || number.str().is_ok(),
+    }
+}
+
+/// The first number in JSON values that JSON has not, or that Python does not read again, and where it is.
+#[pyfunction]
+pub fn unfit_number<'py>(
+    value: &Bound<'py, PyAny>,
+    path: &Bound<'py, PyString>,
+) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+    let found = unfit(value, &bytes_of(path)?)?;
+    found.map(|(path, number)| Ok((string_of(value.py(), &path)?, number))).transpose()
+}
+
+fn unfit<'py>(value: &Bound<'py, PyAny>, path: &[u8]) -> PyResult<Option<(Vec<u8>, Bound<'py, PyAny>)>> {
+    if let Ok(fields) = value.cast::<PyDict>() {
+        for (key, value) in fields {
+            let found = unfit(&value, &[path, b".", &bytes_of(&key.str()?)?].concat())?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    } else if let Ok(items) = value.cast::<PyList>() {
+        for (number, item) in items.iter().enumerate() {
+            let found = unfit(&item, &[path, format!("[{number}]").as_bytes()].concat())?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    } else if is_number(value) && !is_fit(value) {
+        return Ok(Some((path.to_vec(), value.clone())));
+    }
+    Ok(None)
+}
+
 /// The numbers of the records that count; with `entries`, those of a thread that ends after so many entries.
 #[pyfunction]
 #[pyo3(signature = (rows, entries = None))]
 pub fn counting_records(py: Python<'_>, rows: Vec<Given>, entries: Option<u64>) -> PyResult<Vec<usize>> {
     read(py, &rows, |rows| core::counting(rows, entries))
+}
+
+/// The lines of an export: a header, and each record that counts.
+#[pyfunction]
+pub fn exported_lines(py: Python<'_>, rows: Vec<Given>, namespace: &str, thread: &str) -> PyResult<Vec<String>> {
+    read(py, &rows, |rows| core::exported(rows, namespace, thread))
 }
 
 /// What the records that count add up to, as JSON.

@@ -1,20 +1,124 @@
 //! Token counting for Python, and the cache of what is derived from texts.
+use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyInt, PyString};
 use rehydrate_core::batches;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
 use rehydrate_core::tokens::Counter;
 
+use crate::checks::{refused, type_name, written};
 use crate::convert::{Text, bytes_of, floats};
 use crate::errors::{detached, to_py};
+use crate::interned::interned;
 use crate::prepared;
 use crate::store::values::dim_of;
 
-/// Tokens of one text under a counter: "words", "chars", "o200k_base" or "cl100k_base".
+const COUNTERS: [&str; 4] = ["words", "chars", "o200k_base", "cl100k_base"];
+
+/// What counts tokens: a counter of ours, or a function of the caller's from a text to a number.
+pub enum Counts<'py> {
+    Named(Counter),
+    Own(Bound<'py, PyAny>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Counts<'py> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match value.cast::<PyString>() {
+            Ok(name) => named(name.to_str()?).map(Self::Named).map_err(|error| to_py(value.py(), &error)),
+            Err(_) => Ok(Self::Own(value.to_owned())),
+        }
+    }
+}
+
+impl Counts<'_> {
+    /// The tokens of a text.
+    pub fn of(&self, text: &Bound<'_, PyString>) -> PyResult<u32> {
+        match self {
+            Self::Named(counter) => {
+                let (py, counter, text) = (text.py(), *counter, text.extract::<Text>()?);
+                detached(py, || Ok(Engine::shared().count(text.as_str(), counter)))
+            }
+            Self::Own(counter) => own_count(counter, text),
+        }
+    }
+
+    /// Words, characters, or tokens: what is counted before it becomes tokens.
+    pub fn raw(&self, text: &Bound<'_, PyString>) -> PyResult<u32> {
+        let number = match self {
+            Self::Named(Counter::Words) => text.call_method0("split")?.len()?,
+            Self::Named(Counter::Chars) => text.len()?,
+            _ => return self.of(text),
+        };
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+}
+
+/// What a counter of the caller's says of a text: a whole number from 0 up.
+fn own_count(counter: &Bound<'_, PyAny>, text: &Bound<'_, PyString>) -> PyResult<u32> {
+    let py = text.py();
+    let (name, characters) = (counter_name(counter)?, text.len()?);
+    let tokens = counter.call1((text,)).map_err(|error| {
+        if !error.is_instance_of::<PyException>(py) {
+            return error;
+        }
+        let said = py.import("rehydrate._text").and_then(|texts| texts.call_method1("error_text", (error.value(py),)));
+        let said = said.map_or_else(|error| error.to_string(), |said| said.to_string());
+        let remedy = "it must return a whole number for any text";
+        let raised = refused(py, format!("counter {name} raised {said} for {characters} characters; {remedy}"));
+        raised.set_cause(py, Some(error));
+        raised
+    })?;
+    let exact = || {
+        let exact = py.get_type::<PyInt>().call1((&tokens,))?;
+        PyResult::Ok(if exact.eq(&tokens)? { exact.extract::<u32>().ok() } else { None })
+    };
+    let found = match exact() {
+        // Not one number, NaN, infinite.
+        Err(error)
+            if error.is_instance_of::<PyTypeError>(py)
+                || error.is_instance_of::<PyValueError>(py)
+                || error.is_instance_of::<PyOverflowError>(py) =>
+        {
+            None
+        }
+        found => found?,
+    };
+    found.ok_or_else(|| {
+        let remedy = "it must return a whole number from 0 up";
+        let shown = written(&tokens);
+        refused(py, format!("counter {name} returned {shown} for {characters} characters; {remedy}"))
+    })
+}
+
+/// The name of a counter for reports.
 #[pyfunction]
-pub fn count(py: Python<'_>, text: Text, counter: &str) -> PyResult<u32> {
-    detached(py, || Ok(Engine::shared().count(text.as_str(), named(counter)?)))
+pub fn counter_name(counter: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(name) = counter.cast::<PyString>() {
+        return name.extract();
+    }
+    let own = counter.getattr_opt(interned!(counter.py(), "__name__"))?;
+    Ok(own.map_or_else(|| type_name(counter), |name| name.to_string()))
+}
+
+/// A counter's name, or a callable of the caller's; raises InvalidArgumentError for anything else.
+#[pyfunction]
+pub fn check_counter<'py>(counter: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let is_named = counter.cast::<PyString>().is_ok_and(|name| COUNTERS.iter().any(|known| name == *known));
+    if is_named || counter.is_callable() {
+        return Ok(counter.clone());
+    }
+    let names = COUNTERS.map(|name| format!("'{name}'")).join(", ");
+    let remedy = "or pass a callable of str -> int";
+    Err(refused(counter.py(), format!("counter is {}; choose one of {names}, {remedy}", written(counter))))
+}
+
+/// Tokens of one text under a counter: "words", "chars", "o200k_base" or "cl100k_base", or one of the caller's.
+#[pyfunction]
+pub fn count(text: &Bound<'_, PyString>, counter: Counts<'_>) -> PyResult<u32> {
+    counter.of(text)
 }
 
 /// Tokens of each text, counted by two threads where they are many.

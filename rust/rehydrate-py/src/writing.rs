@@ -17,6 +17,7 @@ mod repaired;
 mod requests;
 mod responses;
 mod system_apart;
+mod to_langchain;
 mod tools;
 
 use std::rc::Rc;
@@ -34,10 +35,12 @@ use contents::Reader;
 pub use from_langchain::langchain_to_openai;
 pub use marks::marked;
 pub use neutral::Sent;
-use neutral::{Media, Message, Part, Sources, dict, joined};
+pub(crate) use neutral::dict;
+use neutral::{Media, Message, Part, Sources, joined};
 pub use repaired::repaired_entries;
-pub use requests::{request_of, system_part, user_part};
-pub use tools::{call_result, read_call, read_tool};
+pub use requests::{request_of, system_part, user_message, user_part};
+pub use to_langchain::{chat_entries, langchain_fields};
+pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
 
 /// What was left out or changed, and the indices of its entries.
 #[derive(Default)]

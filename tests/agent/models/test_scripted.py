@@ -4,10 +4,9 @@ import anyio
 import pytest
 
 from rehydrate import Context, validate
+from rehydrate._native import result_entries, user_message
 from rehydrate.agent import Model, Reply
 from rehydrate.errors import InvalidArgumentError, RateLimitError, RequestRefusedError
-from rehydrate.formats._reading import user_message
-from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import PROVIDERS
 from rehydrate.testing import ScriptedModel, call
 

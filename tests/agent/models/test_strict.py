@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from rehydrate import Context
+from rehydrate._native import result_entries
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
 from rehydrate.cost import Usage
 from rehydrate.errors import (
@@ -13,7 +14,6 @@ from rehydrate.errors import (
     ProviderUnavailableError,
     RateLimitError,
 )
-from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef
 
 strict = pytest.importorskip("tests.provider")

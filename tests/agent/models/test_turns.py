@@ -4,10 +4,10 @@ import anyio
 import pytest
 
 from rehydrate import Context, validate
+from rehydrate._native import result_entries
 from rehydrate._text import unicode_inside
 from rehydrate.agent import model_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef
 from tests.agent.models import test_anthropic, test_openai_chat, test_openai_responses
 from tests.agent.models.fake_transport import FakeTransport, ask, prompt

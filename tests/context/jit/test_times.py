@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate.context import parse_time_range
-from rehydrate.context.time_words import WallClock
-from rehydrate.context.tool_calls import describe
+from rehydrate.context.time_words import WallClock, describe
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import TimeRange
 

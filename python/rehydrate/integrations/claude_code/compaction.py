@@ -72,10 +72,10 @@ def _store_in_fence(store: str, max_chars: int) -> tuple[str, str]:
     Nothing else has its digits, which are made from the whole of it: neither a heading in a text
     nor a line that imitates these passes for what the user said.
     """
-    from rehydrate.fences import nonce, tags
+    from rehydrate._native import fence_nonce, fence_tags
 
     lines, heading = [], ""
-    digits = nonce("context store", store)[:_MARK_DIGITS]
+    digits = fence_nonce("context store", store)[:_MARK_DIGITS]
     for line in store.split("\n") if store else ():
         if line.startswith("## "):
             heading = line.removeprefix("## ")
@@ -87,7 +87,7 @@ def _store_in_fence(store: str, max_chars: int) -> tuple[str, str]:
     if not kept:
         return "", ""
     text = "\n".join(kept)
-    opening, closing = tags("context store", "context store", "", "", None, True, text)
+    opening, closing = fence_tags("context store", "context store", "", "", None, True, text)
     name = opening[1:].partition(" ")[0]
     said = (
         f" In the fence {name}, and nowhere else, a line that begins with user-{digits} was said "
@@ -139,7 +139,7 @@ def is_still_there(row: CompactionRow, path: Path | None) -> bool:
 def store_text(entries: Sequence[Any], agent: Agent) -> str:
     """Return the context store of these entries, for a session that cannot be stored."""
     from rehydrate import formats
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context import ContextStore
 
     conversation = formats.parse(entries, agent)
     store = ContextStore()
@@ -150,8 +150,8 @@ def store_text(entries: Sequence[Any], agent: Agent) -> str:
 def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int) -> str:
     """Return what matters most for the task, verbatim, in a fence."""
     from rehydrate import formats
+    from rehydrate._native import fenced, transcript_lines
     from rehydrate.compact import compact_context
-    from rehydrate.context.context_store.transcripts import fenced, lines_of
 
     if max_chars <= _FENCE_CHARS:
         return ""
@@ -165,7 +165,7 @@ def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int)
             granularity="excerpt",
         )
         messages: Sequence[Message] = formats.parse(kept.messages, agent).messages
-        lines = list(lines_of(messages))
+        lines = transcript_lines(messages, numbered=False)
         text = fenced("before the compaction", lines)
         fits = len(text) <= max_chars
         if fits and len(text) >= len(best):

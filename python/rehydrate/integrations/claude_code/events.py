@@ -159,7 +159,7 @@ def user_prompt(given: HookInput) -> Reply:
     prompt = given.text("prompt").strip()[:MAX_QUERY_CHARS]
     if not prompt or prompt.startswith(("/", "!", "#")) or not given.home.memory.exists():
         return None
-    from rehydrate.fences import tags
+    from rehydrate._native import fence_tags
     from rehydrate.integrations.claude_code.home import Records
     from rehydrate.prompt.sources.memory import relevant_hits
 
@@ -182,7 +182,7 @@ def user_prompt(given: HookInput) -> Reply:
     text = "\n".join(lines)[:MAX_CHARS]
     if not text:
         return None
-    opening, closing = tags("memories", "memories", "", "of this project", None, True, text)
+    opening, closing = fence_tags("memories", "memories", "", "of this project", None, True, text)
     return additional_context("UserPromptSubmit", f"{opening}\n{text}\n{closing}")
 
 

@@ -20,7 +20,7 @@ from rehydrate.integrations.claude_code.home import Home
 from rehydrate.messages import PROVIDER_OF
 
 if TYPE_CHECKING:
-    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context import ContextStore
     from rehydrate.integrations.claude_code.home import Records
     from rehydrate.integrations.mcp_server.session_files import Agent
 

@@ -13,9 +13,9 @@ import anyio
 
 from rehydrate import formats
 from rehydrate._check import check_whole
+from rehydrate.context import ContextStore
 from rehydrate.context.compaction import BackgroundCompaction
 from rehydrate.context.context import Context
-from rehydrate.context.context_store.store import ContextStore
 from rehydrate.context.writers import (
     SummaryRequest,
     UnfinishedReplyError,

@@ -16,7 +16,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.loops import CancelledError, runner
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import as_json, as_unicode
-from rehydrate.context.tool_calls import parse_time_range
+from rehydrate.context.time_words import parse_time_range
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
 from rehydrate.rpc.tool import nearest

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from rehydrate._native import NOT_INSTRUCTIONS, fence_tags
 from rehydrate._text import safe_error_text
 from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
-from rehydrate.fences import NOT_INSTRUCTIONS, tags
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.mcp_server.jobs import Answer, Arguments, Job
 from rehydrate.integrations.mcp_server.session_files import AGENTS, outline_lines, outline_of
@@ -397,7 +397,7 @@ def session_outline(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
             f"session {file.id} cannot be read ({error.strerror}); send another one"
         ) from None
     body = "\n".join(outline_lines(file.id, outline))
-    opening, closing = tags("session", "session", "", "", None, True, body)
+    opening, closing = fence_tags("session", "session", "", "", None, True, body)
     return Answer.of_text(
         f"{opening}\n{body}\n{closing}",
         session=file.id,

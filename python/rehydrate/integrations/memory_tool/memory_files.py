@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._native import tool_definition
 from rehydrate._text import as_unicode, failure_text, safe_error_text
 from rehydrate.context.records import Kind, Record, as_records, header, rows_of
 from rehydrate.errors import (
@@ -20,7 +21,7 @@ from rehydrate.errors import (
     StoreConflictError,
     StoreError,
 )
-from rehydrate.formats.calls import ToolCall, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.host_thread import RehydrateWarning
 from rehydrate.integrations.memory_tool import commands
 from rehydrate.integrations.memory_tool.commands import (

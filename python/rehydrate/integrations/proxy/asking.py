@@ -18,11 +18,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from rehydrate._document import skip_blank
-from rehydrate._native import unmarked
+from rehydrate._native import result_entries, tool_definition, unmarked
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import Reader
 from rehydrate.context.tool_calls import FETCH, REQUEST
-from rehydrate.formats.calls import ToolCall, result_entries, tool_definition
+from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.proxy.replies import REPLIES, Reply
 from rehydrate.messages import Provider
 

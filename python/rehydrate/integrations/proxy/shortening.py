@@ -18,13 +18,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rehydrate import formats
-from rehydrate._native import unmarked
+from rehydrate._native import known_name, unmarked
 from rehydrate._text import OwnMessageError
 from rehydrate.context.context import Context
 from rehydrate.context.history import StoredEntry
 from rehydrate.context.jit import BUDGET_TOKENS, MIN_BUDGET_TOKENS, Reader
 from rehydrate.entry_id import EntryId
-from rehydrate.formats.thinking import known_name
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy.asking import (
     Asking,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Self
 
 from rehydrate import _native
-from rehydrate.compact.outline import ID, outline_slot
+from rehydrate.compact.outline import ID
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import PROVIDER_OF, Message
 from rehydrate.prompt.counting import counted_sections, section_tokens, text_of
@@ -66,7 +66,7 @@ class Outlining(NamedTuple):
         for each in self.older:
             behind = (n for n, index in enumerate(history.indices) if index >= (each.anchor or 0))
             older[next(behind, len(history.indices)) - 0.5] = each
-        slot = outline_slot(conversation, kept, older.keys(), model)
+        slot = _native.outline_slot(conversation, kept, [*older], model)
         if slot is None:
             return None
         tools = {tool.name for tool in self.ir.tools}
@@ -83,10 +83,10 @@ class Outlining(NamedTuple):
         )
         for section in sections:
             names.add_visible(text_of(section, history.format))
-        older_outline = older.get(slot.before)
+        older_outline = older.get(slot[1])
         anchor = None if older_outline is None else older_outline.anchor
         if anchor is None:
-            anchor = history.entry_index(int(slot.before))
+            anchor = history.entry_index(int(slot[1]))
 
         def outline(lines: str) -> Section:
             provenance = Provenance(ID, trust=TRUST)

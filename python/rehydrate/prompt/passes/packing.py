@@ -13,7 +13,7 @@ from functools import partial
 from itertools import compress
 from typing import NamedTuple
 
-from rehydrate import _engine, _native
+from rehydrate import _native
 from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import ExternalSignals, model_vectors
@@ -26,7 +26,7 @@ from rehydrate.prompt.section import CompositionMode, Section
 Keep = Callable[[str], "str | None"]
 """Stores the whole of a text, and returns its handle."""
 _PROFILE = Scoring.named("balanced")
-_count = partial(_engine.message_tokens, counter=COUNTER)
+_count = partial(_native.message_tokens, counter=COUNTER)
 _LEAST_WEIGHT = 0.5
 """The relevance is added to it. At 0.5 a section has the weight of a user message."""
 _CUTTABLE_MODES = (CompositionMode.ADDITIVE, CompositionMode.CONTEXTUAL)
@@ -182,7 +182,7 @@ class Packing:
         embedder.
         """
         texts, weights = self._texts, self._weights
-        prepared = _engine.prepare(
+        prepared = _native.Prepared(
             texts.conversation,
             weight_of=lambda role: weights.get(role) or _PROFILE.weight_of(role),
             pinned=[owner in self._kept_anyway for owner in self._units],

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rehydrate import _native
+from rehydrate._native import PrefixBinding
 from rehydrate.compact.outline import outline_tokens
 from rehydrate.compact.scoring import last_user_text, weighted_query
-from rehydrate.compact.thinking import WAITS, PrefixBinding, why_waiting
 from rehydrate.formats._reading import compact_json
+from rehydrate.formats.thinking import UNBOUND, WAITS, thinking_model, why_waiting
 from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation
 from rehydrate.prompt.counting import (
     check_hard_budget,
@@ -133,7 +134,7 @@ class _Pruning:
         """Whether the model may refuse its open tool loop both with the thinking after this cut and
         without it."""
         binding, sections = self._binding, self._ir.sections
-        if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
+        if not binding.may_wait:
             return False
         change = any(self._sections[section.id] is not section for section in sections)
         if change or self._outlining.older:
@@ -364,8 +365,10 @@ def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
     history = ir.history
     # A provider's own format, or a transcript's, is sent as it is.
     is_own = target.provider in (history.format, PROVIDER_OF.get(history.format))
-    policy = target.thinking if is_own else "keep"
-    return PrefixBinding.of(policy, history.conversation, history.entries, target.model)
+    rules = UNBOUND
+    if is_own and target.thinking == "auto":
+        rules = thinking_model(target.model, history.conversation.format, history.entries)
+    return PrefixBinding(history.conversation, history.entries, rules)
 
 
 def _stays_whole(section: Section) -> bool:

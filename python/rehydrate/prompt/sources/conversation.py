@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
-from rehydrate import _engine, _native
+from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import Passages
 from rehydrate.compact.scoring import Scoring
@@ -177,7 +177,7 @@ class _Read:
     def prepared(self, *, embed: bool) -> _native.Prepared:
         """Return the engine's analysis; it is made at the first query."""
         if embed not in self._prepared:
-            self._prepared[embed] = _engine.prepare(
+            self._prepared[embed] = _native.Prepared(
                 self.history.conversation,
                 weight_of=Scoring.named("balanced").weight_of,
                 counter=COUNTER,

@@ -9,10 +9,8 @@ from typing import Any, Unpack
 
 from rehydrate import formats
 from rehydrate._check import check_list
-from rehydrate._native import as_dicts, is_langchain_message
+from rehydrate._native import as_dicts, as_sequence, is_langchain_message
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._foreign import check_speakers
-from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
@@ -293,7 +291,7 @@ def history(
         given = messages
     entries = given.entries  # a copy: another thread may change the list
     conversation = formats.parse(entries, given.format)
-    check_speakers(conversation)
+    conversation.check_speakers()
 
     def run(request: SourceRequest) -> Found:  # noqa: ARG001  the same for every request
         tokens = entry_tokens(conversation, len(entries))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import TextIndex
+from rehydrate._native import TextIndex, checked_limit
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.folder import (
     CHUNK_TOKENS,
@@ -26,7 +26,6 @@ from rehydrate.memory.folder import (
     read_note,
     split_front_matter,
 )
-from rehydrate.memory.items import checked_limit
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
 

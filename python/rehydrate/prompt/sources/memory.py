@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Unpack
 
+from rehydrate._native import checked_filters, checked_limit
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.folder import HotMemory
-from rehydrate.memory.items import MAX_LIMIT, Filters, checked_filters, checked_limit
+from rehydrate.memory.items import MAX_LIMIT, Filters
 from rehydrate.prompt.counting import counted_sections, text_tokens
 from rehydrate.prompt.section import (
     CompositionMode,

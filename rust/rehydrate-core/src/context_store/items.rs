@@ -113,12 +113,14 @@ impl Item {
     }
 
     /// The last entry that referred to it.
-    pub(super) fn last_entry(&self) -> i64 {
+    #[must_use]
+    pub fn last_entry(&self) -> i64 {
         self.uses.iter().map(|&(_, entry)| entry).fold(self.span.entry, i64::max)
     }
 
     /// Whether it is a file that was changed.
-    pub(super) fn is_changed(&self) -> bool {
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
         self.uses.iter().any(|(used, _)| changes(used))
     }
 
@@ -262,10 +264,10 @@ impl Items {
         (entries != self.left_out).then(|| Self::new(self.log.clone(), entries))
     }
 
-    /// The items as they were before an entry was read.
-    pub(super) fn before(&self, entry: i64) -> Self {
+    /// The operations of the entries before this one, and the entries that are left out.
+    pub(super) fn before(&self, entry: i64) -> (Vec<Operation>, FxHashSet<i64>) {
         let operations = self.log.iter().filter(|operation| operation.entry < entry);
-        Self::new(operations.cloned().collect(), FxHashSet::default())
+        (operations.cloned().collect(), self.left_out.clone())
     }
 
     /// All items, in the order in which they were added.
@@ -370,8 +372,13 @@ mod tests {
         assert_eq!((live, without.log().len(), without.next_id()), (vec![1], 4, 3));
         assert!(without.without(FxHashSet::from_iter([4])).is_none());
         assert_eq!((without.first(3).log(), without.first(9).log().len()), (&items.log()[..3], 4));
-        let live: Vec<i64> = items.before(4).live(Heading::Preferences).map(|item| item.id).collect();
-        assert_eq!((live, items.before(4).log().len()), (vec![1], 1));
+        let before = |items: &Items| {
+            let (log, left_out) = items.before(4);
+            Items::new(log, left_out)
+        };
+        let live: Vec<i64> = before(&items).live(Heading::Preferences).map(|item| item.id).collect();
+        assert_eq!((live, before(&items).log().len()), (vec![1], 1));
+        assert!(before(&items.without(FxHashSet::from_iter([0])).unwrap()).all().is_empty());
     }
 
     #[test]

@@ -1,16 +1,38 @@
 //! What a text that takes the place of a conversation must have, and has not.
 use super::items::{FILE, Item, Status, changes};
 use super::proposals::is_permanent;
-use super::raw::{find, flat};
+use super::raw::{Raw, find, flat};
 use super::reading::ContextStore;
 use super::within;
+use crate::notes::WORD_FOR_WORD;
 use crate::tokens::Counter;
 
+/// Names of one summary that are marked.
+const MAX_MARKED: usize = 20;
+
 impl ContextStore {
+    /// What is added to a summary: a mark of the names that were `invented`, and what must not be lost and is not in it, in
+    /// so many tokens.
+    #[must_use]
+    pub fn addition(&self, summary: &[u8], invented: &[Raw], room: i64, counter: Counter) -> Vec<u8> {
+        let mut lines = Vec::new();
+        if !invented.is_empty() {
+            let (marked, more) = invented.split_at(invented.len().min(MAX_MARKED));
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            let names = marked.iter().map(|name| &**name).collect::<Vec<_>>().join(&b", "[..]);
+            lines.push([b"[Not found in the conversation, do not rely on: ", &*names, more.as_bytes(), b"]"].concat());
+        }
+        let missing = self.missing(summary, room, counter);
+        if !missing.is_empty() {
+            lines.push(WORD_FOR_WORD.trim().into());
+            lines.extend(missing);
+        }
+        lines.join(&b'\n')
+    }
+
     /// Lines of what must not be lost and is not in a text, word for word: the strongest that fit into so many tokens, and the
     /// handles of the others.
-    #[must_use]
-    pub fn missing(&self, text: &[u8], room: i64, counter: Counter) -> Vec<Vec<u8>> {
+    fn missing(&self, text: &[u8], room: i64, counter: Counter) -> Vec<Vec<u8>> {
         let text = flat(text);
         let items = self.items().all().iter();
         let mut missing: Vec<&Item> = items
@@ -67,5 +89,14 @@ mod tests {
         let lines: Vec<_> = lines.iter().map(|line| String::from_utf8_lossy(line)).collect();
         assert_eq!(lines, ["- preference: Never use tabs. (#0)", "- file: a.py edited #1"]);
         assert_eq!(store.missing(b"He said: Never use\ntabs. And a.py.", 400, Counter::O200kBase), [] as [Vec<u8>; 0]);
+        let names: Vec<Raw> = (10..32).map(|number: i32| number.to_string().into_bytes().into()).collect();
+        let added = store.addition(b"Nothing.", &names, 400, Counter::O200kBase);
+        let added = String::from_utf8_lossy(&added);
+        let (mark, rest) = added.split_once('\n').unwrap();
+        assert!(
+            mark.starts_with("[Not found in the conversation, do not rely on: 10, 11, ")
+                && mark.ends_with("29 and 2 more]")
+        );
+        assert_eq!(rest, format!("Also, word for word:\n{}", lines.join("\n")));
     }
 }

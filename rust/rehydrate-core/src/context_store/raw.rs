@@ -99,7 +99,16 @@ fn folded(text: &[u8]) -> Vec<u8> {
 /// 64 bits of a text, hexadecimal.
 #[must_use]
 pub fn digest(text: &[u8]) -> String {
-    Params::new().hash_length(8).hash(text).to_hex().to_string()
+    digest_of(&[text])
+}
+
+/// The same of the parts of one text.
+pub(super) fn digest_of(parts: &[&[u8]]) -> String {
+    let mut state = Params::new().hash_length(8).to_state();
+    for part in parts {
+        state.update(part);
+    }
+    state.finalize().to_hex().to_string()
 }
 
 /// The directives in a text, by their places in it.

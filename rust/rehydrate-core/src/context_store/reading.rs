@@ -113,10 +113,17 @@ impl ContextStore {
         }
     }
 
-    /// The store as it was before an entry was read.
+    /// The operations of the entries before this one, and the entries that are left out: a store `of` them is as it was
+    /// before the entry was read, without what was left out since.
     #[must_use]
-    pub fn before(&self, entry: i64) -> Self {
-        Self { items: self.items.before(entry), ..Self::default() }
+    pub fn before(&self, entry: i64) -> (Vec<Operation>, FxHashSet<i64>) {
+        self.items.before(entry)
+    }
+
+    /// The store of these operations; those of the entries `left_out` change nothing.
+    #[must_use]
+    pub fn of(operations: Vec<Operation>, left_out: FxHashSet<i64>) -> Self {
+        Self { items: Items::new(operations, left_out), ..Self::default() }
     }
 
     fn begin_again(&mut self, items: Items) {

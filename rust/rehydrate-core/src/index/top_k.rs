@@ -2,6 +2,12 @@
 
 /// Twice the wanted number and this many more are kept before the worse ones go.
 const SLACK: usize = 4;
+/// Room that is made at once: a limit may be any number.
+const LARGEST: usize = 1 << 16;
+
+fn room_for(limit: usize) -> usize {
+    limit.saturating_mul(2).saturating_add(SLACK)
+}
 
 /// The best few of many scores.
 pub(super) struct TopK {
@@ -13,7 +19,7 @@ pub(super) struct TopK {
 
 impl TopK {
     pub fn new(limit: usize, floor: f32) -> Self {
-        Self { limit, floor, kept: Vec::with_capacity(2 * limit + SLACK) }
+        Self { limit, floor, kept: Vec::with_capacity(room_for(limit).min(LARGEST)) }
     }
 
     /// Keep `entry` if its score is among the best so far and it may be found.
@@ -21,7 +27,7 @@ impl TopK {
     pub fn offer(&mut self, score: f32, entry: u32, passes: impl FnOnce() -> bool) {
         if score > self.floor && self.limit > 0 && passes() {
             self.kept.push((score, entry));
-            if self.kept.len() >= 2 * self.limit + SLACK {
+            if self.kept.len() >= room_for(self.limit) {
                 self.prune();
             }
         }

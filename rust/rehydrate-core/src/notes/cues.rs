@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::sentences::sentences;
-use crate::analysis::python_re::Pattern;
+use crate::analysis::python_re::{Pattern, is_space};
 
 /// The sentences that say what was decided, and do not ask.
 #[must_use]
@@ -23,9 +23,21 @@ pub fn is_correction(sentence: &str) -> bool {
     CORRECTION.is_match(sentence)
 }
 
-/// Whether what a writer of summaries returned is the text of an error or a refusal.
+/// Why what a writer of summaries returned is not a summary; None where it may be one.
 #[must_use]
-pub fn is_refusal(text: &str) -> bool {
+pub fn refusal(text: &str) -> Option<String> {
+    /// A shorter text is not a summary of a conversation that was worth one.
+    const LEAST: usize = 40;
+    let text = text.trim_matches(|char: char| is_space(char.into()));
+    match text.chars().count() {
+        0 => Some("it is empty".into()),
+        _ if is_refusal(text) => Some("it is the text of an error or a refusal".into()),
+        count if count < LEAST => Some(format!("it has {count} characters")),
+        _ => None,
+    }
+}
+
+fn is_refusal(text: &str) -> bool {
     /// A text so short that speaks of limits is an error's.
     const SHORT: usize = 400;
     FAILED.is_match(text) || (text.chars().nth(SHORT - 1).is_none() && TOO_MANY.is_match(text))
@@ -128,5 +140,13 @@ mod tests {
             assert!(!is_refusal(text), "{text}");
         }
         assert!(!is_refusal(&format!("{} rate limit", "x".repeat(400))));
+        for (text, why) in [
+            (" \n", Some("it is empty")),
+            (" 429 Too Many Requests", Some("it is the text of an error or a refusal")),
+            (" It is short. ", Some("it has 12 characters")),
+            ("The crane was painted, and the boat comes next.", None),
+        ] {
+            assert_eq!(refusal(text).as_deref(), why);
+        }
     }
 }

@@ -46,7 +46,7 @@ const TASK: &str = "task";
 /// The first line of a summary that takes the place of messages.
 const SUMMARY: &str = "[compacted history summary]";
 /// Above what was added to a model's summary.
-const WORD_FOR_WORD: &str = "\nAlso, word for word:\n";
+pub(crate) const WORD_FOR_WORD: &str = "\nAlso, word for word:\n";
 /// Above the names and lines that fill the room.
 pub const NAMES: &str = "Names and lines, by what they were used for and where they stood:";
 /// Characters of a host's line above the first heading.

@@ -6,7 +6,7 @@ use rehydrate_core::caps::{decoded, encoded};
 use rehydrate_core::context_store::About;
 use rehydrate_core::notes::{Subject, command_subjects, patch_subjects};
 
-use super::values::raw;
+use super::values::{MODULE, raw};
 use crate::convert::{bytes_of, string_of};
 
 const PLANNED: &str = "planned";
@@ -20,8 +20,9 @@ const DONE: [&str; 3] = ["completed", "done", "cancelled"];
 pub struct Tools<'py>(Bound<'py, PyDict>);
 
 impl<'py> Tools<'py> {
-    pub fn new(tools: &Bound<'py, PyDict>) -> Self {
-        Self(tools.clone())
+    /// Those of Python's table.
+    pub fn new(py: Python<'py>) -> PyResult<Self> {
+        Ok(Self(py.import(MODULE)?.getattr("TOOLS")?.cast_into()?))
     }
 
     /// What a call is about; `call` is the tool's name, a blank and its input as JSON.

@@ -2,12 +2,13 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
-use rehydrate_core::context_store::{Heading, Item, Operation, OperationKind, Raw, Span, Status};
+use rehydrate_core::context_store::{self as core, Heading, OperationKind, Raw, Status};
 use std::sync::Arc;
 
-use crate::convert::{NamedTuple, bytes_of, string_of};
+use crate::convert::{bytes_of, string_of};
 
-const MODULE: &str = "rehydrate.context.context_store.operations";
+/// Where Python has the names of headings and states, and the table of tools.
+pub const MODULE: &str = "rehydrate.context.context_store";
 
 pub fn raw(value: &Bound<'_, PyAny>) -> PyResult<Raw> {
     Ok(bytes_of(value.cast::<PyString>()?)?.into())
@@ -19,22 +20,17 @@ pub fn named<T: Copy>(all: &[T], name: fn(T) -> &'static str, value: &Bound<'_, 
     found.copied().ok_or_else(|| PyValueError::new_err(format!("{value:?} is none of the store's names")))
 }
 
-pub fn heading(name: &str) -> PyResult<Heading> {
-    let found = Heading::ALL.into_iter().find(|heading| heading.name() == name);
-    found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no heading")))
-}
-
-/// A `Span`.
-pub fn span(value: &Bound<'_, PyAny>) -> PyResult<Span> {
+/// The span of an operation that was written.
+fn span(value: &Bound<'_, PyAny>) -> PyResult<core::Span> {
     let (entry, piece, start, end, digest) = value.extract()?;
-    Ok(Span { entry, piece, start, end, digest })
+    Ok(core::Span { entry, piece, start, end, digest })
 }
 
 /// An operation as it is written; `text_of` gives the text of its item's span.
-pub fn operation(fields: &Bound<'_, PyAny>, text_of: impl FnOnce(&Span) -> Raw) -> PyResult<Operation> {
+pub fn operation(fields: &Bound<'_, PyAny>, text_of: impl FnOnce(&core::Span) -> Raw) -> PyResult<core::Operation> {
     let item = fields.get_item("item")?.extract()?;
     let (other, used) = (optional(fields, "other")?, optional(fields, "use")?);
-    Ok(Operation {
+    Ok(core::Operation {
         kind: named(&OperationKind::ALL, OperationKind::name, &fields.get_item("op")?)?,
         item,
         entry: fields.get_item("entry")?.extract()?,
@@ -49,12 +45,12 @@ fn added(
     id: i64,
     fields: &Bound<'_, PyAny>,
     place: &Bound<'_, PyAny>,
-    text_of: impl FnOnce(&Span) -> Raw,
-) -> PyResult<Arc<Item>> {
+    text_of: impl FnOnce(&core::Span) -> Raw,
+) -> PyResult<Arc<core::Item>> {
     let place = PyTuple::new(fields.py(), place.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
     let span = span(&place)?;
     let use_of = |used: Bound<'_, PyAny>| Ok((raw(&used.get_item(0)?)?, used.get_item(1)?.extract()?));
-    Ok(Arc::new(Item {
+    Ok(Arc::new(core::Item {
         id,
         heading: named(&Heading::ALL, Heading::name, &fields.get_item("heading")?)?,
         kind: raw(&fields.get_item("kind")?)?,
@@ -74,7 +70,7 @@ fn optional<'py>(fields: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Boun
 }
 
 /// An operation as it is written: JSON values. The text of its item is not in it, its span is.
-pub fn written<'py>(py: Python<'py>, operation: &Operation) -> PyResult<Bound<'py, PyDict>> {
+pub fn written<'py>(py: Python<'py>, operation: &core::Operation) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("op", operation.kind.name())?;
     fields.set_item("item", operation.item)?;
@@ -86,7 +82,7 @@ pub fn written<'py>(py: Python<'py>, operation: &Operation) -> PyResult<Bound<'p
         fields.set_item("use", string_of(py, &operation.used)?)?;
     }
     if let Some(item) = &operation.added {
-        let Span { entry, piece, start, end, digest } = &item.span;
+        let core::Span { entry, piece, start, end, digest } = &item.span;
         let uses = item.uses.iter().map(|(used, entry)| {
             PyList::new(py, [string_of(py, used)?.into_any(), entry.into_pyobject(py)?.into_any()])
         });
@@ -104,71 +100,251 @@ pub fn written<'py>(py: Python<'py>, operation: &Operation) -> PyResult<Bound<'p
     Ok(fields)
 }
 
-/// Makes `Item`s and `Operation`s.
-pub struct Make<'py> {
-    py: Python<'py>,
-    item: Bound<'py, PyAny>,
-    span: NamedTuple<'py>,
-    operation: NamedTuple<'py>,
-    headings: Vec<Bound<'py, PyAny>>,
-    statuses: Vec<Bound<'py, PyAny>>,
+/// A member of an enum of Python's.
+fn member<'py>(py: Python<'py>, class: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import(MODULE)?.getattr(class)?.call1((name,))
 }
 
-impl<'py> Make<'py> {
-    pub fn new(py: Python<'py>) -> PyResult<Self> {
-        let module = py.import(MODULE)?;
-        let members = |class: &str| module.getattr(class)?.try_iter()?.collect::<PyResult<Vec<_>>>();
-        Ok(Self {
-            py,
-            item: module.getattr("Item")?,
-            span: NamedTuple::of(py, MODULE, "Span")?,
-            operation: NamedTuple::of(py, MODULE, "Operation")?,
-            headings: members("Heading")?,
-            statuses: members("Status")?,
-        })
+/// Where a text is in the thread, word for word.
+#[pyclass(frozen, eq, module = "rehydrate._native")]
+#[derive(PartialEq)]
+pub struct Span(core::Span);
+
+#[pymethods]
+impl Span {
+    /// The index of the entry in `Context.history`.
+    #[getter]
+    fn entry(&self) -> i64 {
+        self.0.entry
     }
 
-    fn text(&self, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        Ok(string_of(self.py, text)?.into_any())
+    /// The number of the text among the texts of the entry.
+    #[getter]
+    fn piece(&self) -> i64 {
+        self.0.piece
     }
 
-    fn number(&self, number: i64) -> Bound<'py, PyAny> {
-        number.into_pyobject(self.py).unwrap_or_else(|never| match never {}).into_any()
+    /// Where it begins, in characters of that text.
+    #[getter]
+    fn start(&self) -> i64 {
+        self.0.start
     }
 
-    pub fn item(&self, item: &Item) -> PyResult<Bound<'py, PyAny>> {
-        let Span { entry, piece, start, end, digest } = &item.span;
-        let [entry, piece, start, end] = [entry, piece, start, end].map(|place| self.number(*place));
-        let span = self.span.make([entry, piece, start, end, PyString::new(self.py, digest).into_any()])?;
-        let uses = item.uses.iter().map(|(used, entry)| Ok((self.text(used)?, *entry)));
-        let uses = PyTuple::new(self.py, uses.collect::<PyResult<Vec<_>>>()?)?;
-        self.item.call1((
-            item.id,
-            &self.headings[item.heading as usize],
-            self.text(&item.kind)?,
-            self.text(&item.key)?,
-            self.text(&item.text)?,
-            span,
-            item.trust,
-            item.strength,
-            uses,
-            &self.statuses[item.status as usize],
-            item.other,
-        ))
+    /// Where it ends.
+    #[getter]
+    fn end(&self) -> i64 {
+        self.0.end
     }
 
-    pub fn operation(&self, operation: &Operation) -> PyResult<Bound<'py, PyAny>> {
-        let added = match &operation.added {
-            Some(item) => self.item(item)?,
-            None => self.py.None().into_bound(self.py),
-        };
-        self.operation.make([
-            PyString::new(self.py, operation.kind.name()).into_any(),
-            self.number(operation.item),
-            self.number(operation.entry),
-            added,
-            operation.other.into_pyobject(self.py)?.into_any(),
-            self.text(&operation.used)?,
-        ])
+    /// 64 bits of the text, hexadecimal: a span that leads elsewhere is seen.
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.0.digest
+    }
+
+    /// By what ``fetch_whole`` reads the entry.
+    #[getter]
+    fn handle(&self) -> String {
+        format!("#{}", self.0.entry)
+    }
+
+    /// It as JSON values.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let core::Span { entry, piece, start, end, digest } = &self.0;
+        let fields = PyDict::new(py);
+        for (name, place) in [("entry", entry), ("piece", piece), ("start", start), ("end", end)] {
+            fields.set_item(name, place)?;
+        }
+        fields.set_item("digest", digest)?;
+        Ok(fields)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Span({})", self.to_dict(py)?))
+    }
+}
+
+/// One thing in the store.
+#[pyclass(frozen, eq, module = "rehydrate._native")]
+#[derive(PartialEq)]
+pub struct Item(pub Arc<core::Item>);
+
+#[pymethods]
+impl Item {
+    #[getter]
+    fn id(&self) -> i64 {
+        self.0.id
+    }
+
+    #[getter]
+    fn heading<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        member(py, "Heading", self.0.heading.name())
+    }
+
+    /// request, plan, task, decision, preference, file, note, error.
+    #[getter]
+    fn kind<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string_of(py, &self.0.kind)
+    }
+
+    /// Two items of one heading and key are the same thing: a path, a call, a sentence.
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string_of(py, &self.0.key)
+    }
+
+    /// The text of its span.
+    #[getter]
+    fn text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string_of(py, &self.0.text)
+    }
+
+    #[getter]
+    fn span(&self) -> Span {
+        Span(self.0.span.clone())
+    }
+
+    /// 1 for what the user said, less for what a tool returned.
+    #[getter]
+    fn trust(&self) -> f64 {
+        self.0.trust
+    }
+
+    /// Of what a user laid down, 2 to 6: a prohibition has more than a wish. 0 for all else.
+    #[getter]
+    fn strength(&self) -> i64 {
+        self.0.strength
+    }
+
+    /// What was done with it, and in which entry: ("edited", 12); the last ones.
+    #[getter]
+    fn uses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let uses = self.0.uses.iter().map(|(used, entry)| Ok((string_of(py, used)?, *entry)));
+        PyTuple::new(py, uses.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    #[getter]
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        member(py, "Status", self.0.status.name())
+    }
+
+    /// The id of the item that holds instead of it.
+    #[getter]
+    fn other(&self) -> Option<i64> {
+        self.0.other
+    }
+
+    /// The last entry that referred to it.
+    #[getter]
+    fn last_entry(&self) -> i64 {
+        self.0.last_entry()
+    }
+
+    /// Whether it is a file that was changed.
+    #[getter]
+    fn is_changed(&self) -> bool {
+        self.0.is_changed()
+    }
+
+    /// It as JSON values.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        fields.set_item("id", self.id())?;
+        fields.set_item("heading", self.0.heading.name())?;
+        fields.set_item("kind", self.kind(py)?)?;
+        fields.set_item("text", self.text(py)?)?;
+        fields.set_item("handle", self.span().handle())?;
+        fields.set_item("span", self.span().to_dict(py)?)?;
+        fields.set_item("trust", self.trust())?;
+        fields.set_item("strength", self.strength())?;
+        let uses = self.0.uses.iter().map(|(used, entry)| {
+            let fields = PyDict::new(py);
+            fields.set_item("use", string_of(py, used)?)?;
+            fields.set_item("entry", entry)?;
+            Ok(fields)
+        });
+        fields.set_item("uses", uses.collect::<PyResult<Vec<_>>>()?)?;
+        fields.set_item("status", self.0.status.name())?;
+        fields.set_item("other", self.other())?;
+        Ok(fields)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Item({})", self.to_dict(py)?))
+    }
+}
+
+/// One step of the store's log.
+#[pyclass(frozen, eq, module = "rehydrate._native")]
+#[derive(PartialEq)]
+pub struct Operation(pub core::Operation);
+
+#[pymethods]
+impl Operation {
+    /// add, supersede, resolve, promote, fade.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.0.kind.name()
+    }
+
+    /// The id of the item.
+    #[getter]
+    fn item(&self) -> i64 {
+        self.0.item
+    }
+
+    /// The entry that gave rise to it.
+    #[getter]
+    fn entry(&self) -> i64 {
+        self.0.entry
+    }
+
+    /// The item, of an "add".
+    #[getter]
+    fn added(&self) -> Option<Item> {
+        self.0.added.clone().map(Item)
+    }
+
+    /// The id of the item that holds instead, of a "supersede".
+    #[getter]
+    fn other(&self) -> Option<i64> {
+        self.0.other
+    }
+
+    /// What was done with the item, of a "promote".
+    #[getter]
+    fn r#use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        string_of(py, &self.0.used)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Operation({})", written(py, &self.0)?))
+    }
+}
+
+/// The outcome of proposals.
+#[pyclass(frozen, get_all, module = "rehydrate._native")]
+pub struct Applied {
+    pub operations: Vec<Py<Operation>>,
+    /// How many were refused, by the reason.
+    pub refused: Py<PyDict>,
+    /// Lines of the answer, or members of its list, that are no proposals.
+    pub unreadable: usize,
+}
+
+#[pymethods]
+impl Applied {
+    /// What became of them, in words: "0 operations; 2 refused: its quote is too long".
+    #[getter]
+    fn summary(&self, py: Python<'_>) -> PyResult<String> {
+        let count = self.operations.len();
+        let mut parts = vec![format!("{count} operation{}", if count == 1 { "" } else { "s" })];
+        for (why, count) in self.refused.bind(py) {
+            parts.push(format!("{count} refused: {why}"));
+        }
+        if self.unreadable > 0 {
+            parts.push(format!("{} unreadable", self.unreadable));
+        }
+        Ok(parts.join("; "))
     }
 }

@@ -157,20 +157,20 @@ impl DivisibleTexts {
     }
 
     /// For each piece of the conversation, whether it may be divided.
-    fn flags(&self) -> Vec<bool> {
+    pub fn flags(&self) -> Vec<bool> {
         let pieces = self.conversation.get().columns.all_pieces().len();
         (0..pieces).map(|piece| self.places.contains_key(&piece)).collect()
     }
 
     /// A mark with small numbers, and one with large ones, as they are counted.
-    fn marks(&self, handle: &str) -> Vec<String> {
+    pub fn marks(&self, handle: &str) -> Vec<String> {
         let in_inputs = self.places.values().any(|place| matches!(place, Place::In(_)));
         let marks = SAMPLE_GAPS.map(|(count, first, last)| mark("characters", count, first, last, handle));
         marks.map(|mark| format!("\n{mark}\n")).map(|mark| if in_inputs { in_json(&mark) } else { mark }).into()
     }
 
     /// Each block of each text, as it is counted.
-    fn blocks<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
+    pub fn blocks<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
         let mut blocks = Vec::new();
         for (piece, (text, _)) in self.conversation.get().columns.all_pieces().iter().enumerate() {
             let Some(place) = self.places.get(&piece) else { continue };

@@ -9,17 +9,17 @@ use crate::reading::{Columns, Conversation, Row};
 /// The index of the first gap where a message may go, and the index that the outline is put before; None if there is none.
 ///
 /// `removed` are indices of what was taken out of the conversation before. A slot is never inside a unit, and never after a
-/// thought. Without `any_opening` the model refuses a tool loop without the thinking at its beginning, and would take the
-/// outline for a new beginning: the slot is before the last user turn then, or nowhere if that thinking is bound to what
-/// comes before it.
+/// thought. Some models (a `ThinkingModel`) refuse a tool loop without the thinking at its beginning, and would take the outline
+/// for a new beginning: the slot is before the last user turn then, or nowhere if that thinking is bound to what comes before it.
 #[pyfunction]
 pub fn outline_slot(
     conversation: &Conversation,
     kept: &Bound<'_, PyAny>,
     mut removed: Vec<f64>,
-    any_opening: bool,
-    binds_prefix: bool,
+    model: &Bound<'_, PyAny>,
 ) -> PyResult<Option<(f64, f64)>> {
+    let any_opening = model.getattr("open_loop")?.eq("any")?;
+    let binds_prefix = model.getattr("binds_prefix")?.is_truthy()?;
     let (of, kept) = (&*conversation.columns, indices_in(kept)?);
     let rows: Vec<&Row> = of.rows().map(|(_, row, _)| row).collect();
     removed.sort_unstable_by(f64::total_cmp);

@@ -12,8 +12,9 @@ use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
 
 use super::blocks::{At, Body};
+use super::checks::no_list;
 use super::draft::Speaker;
-use super::fields::{Fields, is_list, listed, refusal, text_of};
+use super::fields::{Fields, is_list, listed, text_of};
 use super::pairs::check_content;
 use super::readable::readable_texts;
 use super::strings::Id;
@@ -146,7 +147,7 @@ pub fn calls_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Call<
     let mut made = Vec::new();
     if let Some(calls) = entry.get(interned!(py, "tool_calls"))? {
         if !is_list(&calls) {
-            return Err(refusal(py, "as_list", (calls, index, "tool_calls")));
+            return Err(no_list(&calls, index, "tool_calls"));
         }
         for (number, said) in calls.try_iter()?.enumerate() {
             let said = said?;

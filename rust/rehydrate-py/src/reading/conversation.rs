@@ -89,6 +89,15 @@ impl Conversation {
         Self::of(Columns { of: draft, units }, Facts::default())
     }
 
+    /// `Message`s of Python's to count.
+    pub fn of_messages(messages: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut draft = Draft::default();
+        for message in messages.try_iter()? {
+            draft.take(message?.cast()?)?;
+        }
+        Ok(Self::alone(draft))
+    }
+
     /// Messages in units; nothing else is known of them.
     pub fn in_units(columns: Columns) -> Self {
         Self::of(columns, Facts::default())
@@ -325,7 +334,7 @@ impl Conversation {
     }
 
     /// The same conversation, read of a part of a list: `indices` are those that the entries of the part have in the list.
-    fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
+    pub(super) fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
         let place =
             |at: &usize| indices.get(*at).copied().ok_or_else(|| PyIndexError::new_err(format!("no index {at}")));
         let places = |of: &[usize]| of.iter().map(place).collect::<PyResult<Vec<_>>>();
@@ -445,7 +454,7 @@ impl Conversation {
     }
 
     /// All texts, message after message.
-    fn texts<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyString>> {
+    pub fn texts<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyString>> {
         self.columns.of.pieces.iter().map(|(text, _)| text.to_py(py)).collect()
     }
 
@@ -456,7 +465,7 @@ impl Conversation {
     }
 
     /// The indices of the messages in units that are not kept, unit after unit.
-    fn dropped_indices(&self, kept_units: Vec<bool>) -> PyResult<Vec<usize>> {
+    pub(super) fn dropped_indices(&self, kept_units: Vec<bool>) -> PyResult<Vec<usize>> {
         self.check(kept_units.len())?;
         let dropped = (0..kept_units.len()).filter(|&unit| !kept_units[unit]);
         Ok(dropped.flat_map(|unit| self.columns.units.members(unit)).map(|&at| self.index(at)).collect())
@@ -507,7 +516,7 @@ impl Conversation {
 
     /// The index from which on the model speaks under the open tool loop, after the user's last turn before it, and the
     /// index of its first message there; None without a loop.
-    fn loop_start(&self) -> Option<(usize, Option<usize>)> {
+    pub(super) fn loop_start(&self) -> Option<(usize, Option<usize>)> {
         let first = self.index(*self.columns.units.members(self.open_tool_loop()?).first()?);
         let turns = self.all().iter().rev().filter(|row| row.is_user_turn);
         let start = turns.map(|row| row.index).find(|&index| index < first).map_or(0, |turn| turn + 1);
@@ -611,6 +620,12 @@ impl Conversation {
     /// The units of these indices, ascending; ignored entries have none.
     fn units_holding(&self, indices: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         Ok(self.units_of(&indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?))
+    }
+
+    /// Raise InvalidMessageError for the first message with a role that is neither a usual one nor `weighted`.
+    #[pyo3(signature = (weighted=None))]
+    fn check_speakers(&self, py: Python<'_>, weighted: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        self.check_roles(py, weighted)
     }
 
     /// Whether the first message that is not the system's is the user's.

@@ -3,10 +3,10 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyMapping, PyString, PyTuple};
 
+use super::checks::no_mapping;
 use super::langchain::is_langchain_message;
 use crate::errors::raise;
 use crate::interned::interned;
@@ -37,7 +37,7 @@ impl<'a, 'py> Fields<'a, 'py> {
     pub fn needed(value: &'a Bound<'py, PyAny>, index: usize, part: impl FnOnce() -> String) -> PyResult<Self> {
         match Self::of(value) {
             Some(fields) => Ok(fields),
-            None => Err(refusal(value.py(), "as_entry", (value, index, part()))),
+            None => Err(no_mapping(value, index, &part())),
         }
     }
 
@@ -214,15 +214,6 @@ fn replaced<'py>(value: &Bound<'py, PyAny>, texts: Vec<AtPath<'py>>) -> PyResult
         copy.set_item(&step, replaced(&copy.get_item(&step)?, below)?)?;
     }
     if value.is_instance_of::<PyTuple>() { Ok(copy.cast::<PyList>()?.to_tuple().into_any()) } else { Ok(copy) }
-}
-
-/// The error that a function of `rehydrate.formats._reading` raises or returns for a value.
-pub fn refusal<'py>(py: Python<'py>, function: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
-    match python(py, function, arguments) {
-        Ok(error) if error.is_instance_of::<pyo3::exceptions::PyException>() => PyErr::from_value(error),
-        Ok(_) => PyTypeError::new_err("a value that is and is not what it should be"),
-        Err(error) => error,
-    }
 }
 
 /// What a function of `rehydrate.formats._reading` returns.

@@ -2,7 +2,7 @@
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString};
 use rehydrate_core::analysis::memory_kinds::memory_kind;
 use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
@@ -117,6 +117,32 @@ pub fn unit_memory(
     let is_assistant = members.first().is_some_and(|&at| of.role(at) == Role::Assistant);
     let kind = detached(py, || Ok(memory_kind(&words[..end], is_assistant)))?;
     Ok((text.trim_matches(is_space).to_owned(), kind))
+}
+
+/// The texts that another form of the same entries does not show as they are, each with what it shows in their place.
+#[pyfunction]
+pub fn differing_texts<'py>(
+    py: Python<'py>,
+    original: &Conversation,
+    shown: &Conversation,
+) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyString>)>> {
+    let texts = |of: &Columns| -> Vec<Bound<'py, PyString>> {
+        let said = of.of.pieces.iter().filter(|(_, kind)| *kind != PieceKind::Thinking);
+        said.map(|(text, _)| text.to_py(py)).collect()
+    };
+    let (was, now) = (texts(&original.columns), texts(&shown.columns));
+    let all = PyString::new(py, "\n").call_method1("join", (&now,))?.cast_into::<PyString>()?;
+    let is_apiece = was.len() == now.len();
+    let parts = PyList::new(py, &now)?;
+    let mut found = Vec::new();
+    for (number, text) in was.into_iter().enumerate() {
+        let part = if is_apiece { &now[number] } else { &all };
+        let is_shown = PyAnyMethods::eq(text.as_any(), part)? || (!is_apiece && parts.contains(&text)?);
+        if !is_shown {
+            found.push((text, part.clone()));
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a piece has a text that is not thinking.

@@ -319,3 +319,29 @@ fn is_empty(content: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
     Ok(true)
 }
+
+/// The index of the last summary in a transcript that its agent wrote when the window was full; None without one. Its next prompt
+/// began there, and what is before it is only kept.
+#[pyfunction]
+pub fn last_compaction(conversation: &Conversation, entries: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    let py = entries.py();
+    if !matches!(conversation.format_name(), "claude_code" | "codex") {
+        return Ok(None);
+    }
+    for row in conversation.all().iter().rev() {
+        let entry = entries.get_item(row.index)?;
+        let Some(line) = Fields::of(&entry) else { continue };
+        if line.is_set(interned!(py, "isCompactSummary"))? || line.kind()?.name() == "compacted" {
+            return Ok(Some(row.index));
+        }
+    }
+    // The summary may be missing.
+    for &index in conversation.facts.ignored.iter().rev() {
+        let entry = entries.get_item(index)?;
+        let Some(line) = Fields::of(&entry) else { continue };
+        if line.text(interned!(py, "subtype"))?.is_some_and(|subtype| subtype == "compact_boundary") {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}

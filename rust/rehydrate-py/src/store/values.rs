@@ -2,19 +2,23 @@
 use std::path::Path;
 
 use once_cell::race::OnceBox;
-use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError};
+use pyo3::exceptions::{
+    PyAttributeError, PyOverflowError, PyRecursionError, PyTypeError, PyUnicodeEncodeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::error::{Error, StoreProblem};
 use rehydrate_core::index::Fusion;
 use rehydrate_core::store::{Filter, Hit, Item, NewItem, Tier};
 
-use crate::convert::{NamedTuple, floats};
+use super::checks::{checked_filters, checked_fusion, checked_handles, checked_limit, checked_tier, metadata_json};
+use crate::checks::{check_string, refused, wrong_type};
+use crate::convert::{NamedTuple, Text, floats};
 use crate::errors::{raise, to_py};
 use crate::interned::interned;
 
-const TIERS: [(&str, Tier); 3] = [("hot", Tier::Hot), ("warm", Tier::Warm), ("cold", Tier::Cold)];
+pub const TIERS: [(&str, Tier); 3] = [("hot", Tier::Hot), ("warm", Tier::Warm), ("cold", Tier::Cold)];
 
 /// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
 pub struct RawText(pub Vec<u8>);
@@ -39,6 +43,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
 
     fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let py = value.py();
+        check_string("a text for the store", &value)?;
         value.extract().map(Self).map_err(|error: PyErr| {
             if !error.is_instance_of::<PyUnicodeEncodeError>(py) {
                 return error;
@@ -56,18 +61,48 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Name {
 }
 
 /// One handle or several.
-#[derive(FromPyObject)]
-pub enum Handles {
-    One(Name),
-    Several(Vec<Name>),
+pub struct Handles(pub Vec<String>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Handles {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        checked_handles(&value)?.extract().map(|handles| Self(strings(handles)))
+    }
 }
 
-impl Handles {
-    pub fn into_strings(self) -> Vec<String> {
-        match self {
-            Self::One(handle) => vec![handle.0],
-            Self::Several(handles) => strings(handles),
-        }
+/// Whether a store is only read.
+pub struct Truth(pub bool);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Truth {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let truth = value.cast::<PyBool>().map_err(|_| wrong_type("read_only", &value, "pass True or False"))?;
+        Ok(Self(truth.is_true()))
+    }
+}
+
+/// How many are wanted at most.
+pub struct Limit(pub usize);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Limit {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(checked_limit("limit", &value, None)?.extract().unwrap_or(usize::MAX)))
+    }
+}
+
+/// A text that is compared, and not stored.
+pub struct Query(pub Text);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Query {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        check_string("query", &value)?;
+        value.extract().map(Self)
     }
 }
 
@@ -76,11 +111,10 @@ pub fn strings(names: Vec<Name>) -> Vec<String> {
 }
 
 /// The tier of this name.
-pub fn tier_of(py: Python<'_>, name: &str) -> PyResult<Tier> {
-    let found = TIERS.into_iter().find(|(known, _)| *known == name);
-    found.map(|(_, tier)| tier).ok_or_else(|| {
-        to_py(py, &Error::Argument(format!("tier is {name:?}; choose one of \"hot\", \"warm\", \"cold\"")))
-    })
+pub fn tier_of(name: &Bound<'_, PyAny>) -> PyResult<Tier> {
+    checked_tier("tier", name)?;
+    let name = name.extract::<PyBackedStr>()?;
+    Ok(TIERS.into_iter().find(|(known, _)| *known == &*name).map_or(Tier::Warm, |(_, tier)| tier))
 }
 
 /// Rows of one model: `Vectors`.
@@ -94,9 +128,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let rows = value.getattr("rows")?;
-        let space = value.getattr("space")?.extract::<Name>()?.0;
-        Ok(Self { space, numbers: floats(value.py(), &rows)?, rows: rows.len()? })
+        let py = value.py();
+        let part = |name| match value.getattr(name) {
+            Err(error) if error.is_instance_of::<PyAttributeError>(py) => {
+                Err(wrong_type("vectors", &value, "pass rehydrate.memory.Vectors(space, rows)"))
+            }
+            part => part,
+        };
+        let (space, rows) = (part("space")?.extract::<Name>()?.0, part("rows")?);
+        let numbers = floats(py, &rows)?;
+        let rows =
+            rows.len().map_err(|_| refused(py, "vectors have no rows; pass an array of shape (texts, dimensions)"))?;
+        Ok(Self { space, numbers, rows })
     }
 }
 
@@ -117,34 +160,25 @@ pub fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
 }
 
 /// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
-#[derive(FromPyObject)]
-pub enum FusionArgument {
-    Named(String),
-    Weights(f32, f32, f32),
-}
+pub struct FusionArgument(pub Fusion);
 
-impl TryFrom<FusionArgument> for Fusion {
-    type Error = Error;
+impl<'a, 'py> FromPyObject<'a, 'py> for FusionArgument {
+    type Error = PyErr;
 
-    fn try_from(argument: FusionArgument) -> Result<Self, Error> {
-        match argument {
-            FusionArgument::Named(name) if name == "calibrated" => Ok(Self::Calibrated),
-            FusionArgument::Named(name) if name == "reciprocal_rank" => Ok(Self::ReciprocalRank),
-            FusionArgument::Named(name) if name == "weighted" => {
-                Ok(Self::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 })
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let checked = checked_fusion(&value)?;
+        if let Ok((text, trigram, vector)) = checked.extract::<(f32, f32, f32)>() {
+            if [text, trigram, vector].iter().all(|weight| weight.is_finite()) {
+                return Ok(Self(Fusion::Weighted { text, trigram, vector }));
             }
-            FusionArgument::Named(name) => Err(Error::Argument(format!(
-                "fusion is {name:?}; choose \"calibrated\", \"weighted\", \"reciprocal_rank\" or three weights"
-            ))),
-            FusionArgument::Weights(text, trigram, vector)
-                if [text, trigram, vector].iter().all(|x| x.is_finite() && *x >= 0.0) =>
-            {
-                Ok(Self::Weighted { text, trigram, vector })
-            }
-            FusionArgument::Weights(..) => {
-                Err(Error::Argument("fusion has a weight that is no positive number".into()))
-            }
+            return Err(refused(value.py(), "fusion has a weight that is no positive number"));
         }
+        Ok(Self(match checked.extract::<Option<PyBackedStr>>()?.as_deref() {
+            None => Fusion::default(),
+            Some("reciprocal_rank") => Fusion::ReciprocalRank,
+            Some("weighted") => Fusion::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 },
+            Some(_) => Fusion::Calibrated,
+        }))
     }
 }
 
@@ -194,6 +228,11 @@ impl<'py> Values<'py> {
         self.of.items.bind(self.py).getattr(name)
     }
 
+    /// Set an attribute of a frozen value.
+    pub fn set(&self, value: &Bound<'py, PyAny>, name: &str, to: &Bound<'py, PyAny>) -> PyResult<()> {
+        self.of.set_attribute.bind(self.py).call1((value, name, to)).map(drop)
+    }
+
     fn milliseconds(&self, moment: &Bound<'py, PyAny>) -> PyResult<i64> {
         moment.sub(&self.of.epoch)?.floor_div(&self.of.millisecond)?.extract()
     }
@@ -205,22 +244,25 @@ impl<'py> Values<'py> {
     /// What is to be stored of a `MemoryItem`.
     pub fn new_item(&self, item: &Bound<'py, PyAny>, now_ms: i64) -> PyResult<NewItem> {
         let py = self.py;
+        if !item.is_instance(self.of.item.bind(py))? {
+            return Err(wrong_type("an item for the store", item, "pass a rehydrate.memory.MemoryItem"));
+        }
         let name = |field: &Bound<'py, PyString>| item.getattr(field)?.extract::<Name>().map(|name| name.0);
         let names = |field: &Bound<'py, PyString>| item.getattr(field)?.extract().map(strings);
         let moment = |field: &Bound<'py, PyString>| {
             let moment = item.getattr(field)?;
             if moment.is_none() { Ok(None) } else { self.milliseconds(&moment).map(Some) }
         };
-        let json = |field: &Bound<'py, PyString>, write: &Bound<'py, PyAny>| {
+        let json = |field: &Bound<'py, PyString>, write: &dyn Fn(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>| {
             let value = item.getattr(field)?;
             let is_empty = !value.is_truthy()?;
-            if is_empty { Ok(None) } else { write.call1((value,))?.extract::<Name>().map(|json| Some(json.0)) }
+            if is_empty { Ok(None) } else { write(&value)?.extract::<Name>().map(|json| Some(json.0)) }
         };
         let links = item.getattr(interned!(py, "links"))?.extract::<Vec<(Name, Name)>>()?;
         Ok(NewItem {
             text: item.getattr(interned!(py, "text"))?.extract::<RawText>()?.0,
             kind: name(interned!(py, "kind"))?,
-            tier: tier_of(py, &name(interned!(py, "tier"))?)?,
+            tier: tier_of(&item.getattr(interned!(py, "tier"))?)?,
             source: name(interned!(py, "source"))?,
             session: name(interned!(py, "thread"))?,
             tool: name(interned!(py, "tool"))?,
@@ -230,8 +272,8 @@ impl<'py> Values<'py> {
             time_ms: moment(interned!(py, "time"))?.unwrap_or(now_ms),
             confidence: item.getattr(interned!(py, "confidence"))?.extract()?,
             expires_ms: moment(interned!(py, "expires"))?,
-            meta_json: json(interned!(py, "metadata"), &self.class("as_json")?)?,
-            redactions_json: json(interned!(py, "redactions"), self.of.write_json.bind(py))?,
+            meta_json: json(interned!(py, "metadata"), &metadata_json)?,
+            redactions_json: json(interned!(py, "redactions"), &|value| self.of.write_json.bind(py).call1((value,)))?,
             vector: None,
             links: links.into_iter().map(|(relation, handle)| (relation.0, handle.0)).collect(),
         })
@@ -329,22 +371,19 @@ impl<'py> Values<'py> {
     }
 
     /// Which items `Filters` are about.
-    pub fn filter(&self, given: Option<&Bound<'py, PyDict>>) -> PyResult<Filter> {
+    pub fn filter(&self, operation: &str, given: Option<&Bound<'py, PyDict>>) -> PyResult<Filter> {
         let mut filter = Filter::default();
         let Some(given) = given else { return Ok(filter) };
-        for (name, value) in given.iter().filter(|(_, value)| !value.is_none()) {
+        for (name, value) in checked_filters(operation, given)? {
             let names = || value.extract::<Vec<Name>>().map(strings);
             match name.extract::<PyBackedStr>()?.as_ref() {
-                "tiers" => {
-                    filter.tiers = Some(names()?.iter().map(|name| tier_of(self.py, name)).collect::<PyResult<_>>()?);
-                }
+                "tiers" => filter.tiers = Some(value.try_iter()?.map(|name| tier_of(&name?)).collect::<PyResult<_>>()?),
                 "kinds" => filter.kinds = Some(names()?),
                 "sources" => filter.sources = Some(names()?),
                 "threads" => filter.sessions = Some(names()?),
                 "after" => filter.after_ms = Some(self.milliseconds(&value)?),
                 "before" => filter.before_ms = Some(self.milliseconds(&value)?),
-                "min_trust" => filter.min_trust = value.extract()?,
-                other => return Err(PyTypeError::new_err(format!("there is no filter {other:?}"))),
+                _ => filter.min_trust = value.extract()?,
             }
         }
         Ok(filter)

@@ -1,9 +1,10 @@
 //! The requests of each provider, and the texts of ours in them.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use super::neutral::dict;
 use super::{ai_sdk, anthropic, bedrock, gemini, role_and_content};
+use crate::convert::bytes_of;
 use crate::interned::interned;
 use crate::reading::{Fields, is_list};
 
@@ -27,6 +28,39 @@ pub fn user_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult<B
         "gemini" => gemini::user(text),
         _ => ai_sdk::user(text), // and OpenAI's
     }
+}
+
+/// A user's message in a format. `is_turn=False`: text that Rehydrate adds in the user's role, marked as no turn of the user where
+/// the format has such a mark.
+#[pyfunction]
+#[pyo3(signature = (text, format, *, is_turn=true))]
+pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = text.py();
+    let message = dict!(py, "role": "user", "content": text);
+    let made = match format {
+        "langchain" => return py.import("langchain_core.messages")?.getattr("HumanMessage")?.call1((text,)),
+        "bedrock" => bedrock::user(text)?,
+        "gemini" => gemini::user(text)?,
+        "ai_sdk_ui" => {
+            let written = PyBytes::new(py, &bytes_of(text)?);
+            let number: u32 = py.import("zlib")?.call_method1("crc32", (written,))?.extract()?;
+            let parts = PyList::new(py, [dict!(py, "type": "text", "text": text)])?;
+            dict!(py, "id": format!("rehydrate-{number:08x}"), "role": "user", "parts": parts)
+        }
+        "codex" => {
+            let payload = dict!(py, "type": "message", "role": "user", "content": text);
+            dict!(py, "type": "response_item", "payload": payload)
+        }
+        "claude_code" => {
+            let line = dict!(py, "type": "user", "message": message);
+            if !is_turn {
+                line.set_item(interned!(py, "isMeta"), true)?;
+            }
+            line
+        }
+        _ => message,
+    };
+    Ok(made.into_any())
 }
 
 /// The arguments of a provider's SDK: ``client.messages.create`` of Anthropic's, ``client.chat.completions.create`` and

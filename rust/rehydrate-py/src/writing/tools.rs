@@ -1,8 +1,9 @@
 //! Tools, their calls and the results of these, in the shape of any provider.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::neutral::dict;
+use crate::checks::check_choice;
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, is_blank, is_list, text_of};
@@ -242,4 +243,76 @@ pub fn call_result<'py>(
             result
         }
     })
+}
+
+/// The formats of calls, and of definitions of tools.
+const CALL_FORMATS: [&str; 7] =
+    ["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk", "langchain"];
+
+/// A tool as a request lists it; never strict, which restricts the schema.
+#[pyfunction]
+pub fn tool_definition<'py>(
+    format: &Any<'py>,
+    name: &Any<'py>,
+    description: &Any<'py>,
+    schema: &Any<'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let py = format.py();
+    check_choice("provider", format, PyTuple::new(py, CALL_FORMATS)?.as_any())?;
+    let about = dict!(py, "name": name);
+    if description.is_truthy()? {
+        about.set_item("description", description)?;
+    }
+    let schema = py.get_type::<PyDict>().call1((schema,))?;
+    let with_schema = |key: &str, value: &Any<'py>| about.set_item(key, value);
+    match text_of(format.cast()?).as_ref() {
+        "anthropic" => with_schema("input_schema", &schema)?,
+        "gemini" => with_schema("parametersJsonSchema", &schema)?,
+        "ai_sdk" => with_schema("inputSchema", &schema)?,
+        "openai_chat" | "langchain" => {
+            with_schema("parameters", &schema)?;
+            return Ok(dict!(py, "type": "function", "function": about));
+        }
+        "bedrock" => {
+            with_schema("inputSchema", dict!(py, "json": schema).as_any())?;
+            return Ok(dict!(py, "toolSpec": about));
+        }
+        _ => {
+            let made = dict!(py, "type": "function");
+            made.update(about.as_mapping())?;
+            made.set_item("parameters", schema)?;
+            made.set_item("strict", false)?;
+            return Ok(made);
+        }
+    }
+    Ok(about)
+}
+
+/// The results of one reply's calls as history entries: Anthropic, Bedrock and Gemini want all of them in one user message, the AI
+/// SDK in a tool message; elsewhere each is an entry.
+#[pyfunction]
+pub fn result_entries<'py>(results: &Any<'py>) -> PyResult<Bound<'py, PyList>> {
+    let py = results.py();
+    let (blocks, rest) = (PyList::empty(py), PyList::empty(py));
+    let (mut key, mut role) = (interned!(py, "content"), interned!(py, "user"));
+    for result in results.try_iter()? {
+        let result = result?;
+        let mut is_block = false;
+        if let Some(fields) = Fields::of(&result) {
+            let kind = fields.kind()?;
+            let (is_sdks, is_geminis) = (kind.name() == "tool-result", fields.has(interned!(py, "functionResponse"))?);
+            let is_bedrocks = fields.has(interned!(py, "toolResult"))?;
+            is_block = is_sdks || is_geminis || is_bedrocks || kind.name() == "tool_result";
+            key = if is_geminis { interned!(py, "parts") } else { key };
+            role = if is_sdks { interned!(py, "tool") } else { role };
+        }
+        (if is_block { &blocks } else { &rest }).append(result)?;
+    }
+    if blocks.is_empty() {
+        return Ok(rest);
+    }
+    let message = dict!(py, "role": role);
+    message.set_item(key, blocks)?;
+    rest.insert(0, message)?;
+    Ok(rest)
 }

@@ -1,12 +1,11 @@
-//! What a thread tells beside the items of its store, for Python: the commands that were run, and the names in its texts.
+//! What happened in a thread besides the items of its store, for Python: the commands that were run, and the names in its texts.
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use rehydrate_core::context_store::{Commands, Said};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Message;
-use crate::convert::indices_in;
+use super::subjects::Tools;
 use crate::errors::detached;
 use crate::outline::NameIndex;
 use crate::reading::{Columns, Conversation};
@@ -14,7 +13,7 @@ use crate::reading::{Columns, Conversation};
 /// The commands that were run in a thread, and the names in its texts, as it grows: each message is read once.
 #[pyclass(module = "rehydrate._native")]
 #[derive(Default)]
-pub struct Told {
+pub struct Activity {
     names: NameIndex,
     pub(super) commands: Commands,
     /// The entries that are visible anyway.
@@ -24,40 +23,43 @@ pub struct Told {
 }
 
 #[pymethods]
-impl Told {
+impl Activity {
     #[new]
     fn new() -> Self {
         Self::default()
     }
 
-    /// Add the messages that follow, of which those at the `visible` indices are visible anyway; `tools` are those
-    /// that are known. False, and nothing is added, where one of their units has earlier messages too.
-    fn add(
+    /// Add the messages that follow. False, and nothing is added, where one of their units has earlier messages too.
+    #[pyo3(name = "add")]
+    fn add_all(&mut self, py: Python<'_>, conversation: &Conversation) -> PyResult<bool> {
+        self.add(py, conversation, &FxHashSet::default())
+    }
+}
+
+impl Activity {
+    /// Add the messages that follow, of which those at the `visible` indices are visible anyway.
+    pub(super) fn add(
         &mut self,
         py: Python<'_>,
         conversation: &Conversation,
-        visible: &Bound<'_, PyAny>,
-        tools: &Bound<'_, PyDict>,
+        visible: &FxHashSet<usize>,
     ) -> PyResult<bool> {
         let of = &conversation.columns;
         if !self.is_followed_by(of) {
             return Ok(false);
         }
-        let mut messages = Message::all(conversation.messages(py)?.as_any(), Some(tools))?;
+        let mut messages = Message::all(conversation.messages(py)?.as_any(), Some(&Tools::new(py)?))?;
         detached(py, || {
             let messages: Vec<Said<'_>> = messages.iter_mut().map(Message::said).collect();
             self.commands.read(&messages);
             Ok(())
         })?;
-        let visible = indices_in(visible)?;
         self.visible.extend(visible.iter().map(|&index| index as i64));
         let reference_of = |unit| Ok(format!("#{}", of.of.rows[of.units.members(unit)[0]].index));
-        self.names.add_units(py, conversation, &visible, reference_of, &FxHashMap::default(), Vec::new())?;
+        self.names.add_units(py, conversation, visible, reference_of, &FxHashMap::default(), Vec::new())?;
         Ok(true)
     }
-}
 
-impl Told {
     /// Whether calls and answers of these messages belong to each other alone.
     fn is_followed_by(&mut self, of: &Columns) -> bool {
         let is_first = self.names.is_empty();

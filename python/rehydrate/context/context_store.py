@@ -1,16 +1,46 @@
-"""What tools do, by their names, and where their calls say what they are about.
+"""The continuous context store: what a thread must not lose, as verbatim spans under five headings.
 
-The names are those of Claude Code, Codex and other common tools. Edit `TOOLS` for your own:
-``TOOLS["save_page"] = ToolUse("edited", ("page",))``.
+The engine reads turns by rules, checks what a model proposes and writes the markdown
+(`rust/rehydrate-core/src/context_store`). Here are its names, and the table of what tools do, by
+their names. The names are those of Claude Code, Codex and other common tools. Edit `TOOLS` for your
+own: ``TOOLS["save_page"] = ToolUse("edited", ("page",))``.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
+
+ASSISTANT_TRUST = 0.75
+"""Of what the model said: it is not an instruction, and it may be wrong."""
+
+
+class Heading(StrEnum):
+    """The headings of the store, in their order."""
+
+    TASK_STATE = "Task State"
+    """The work that is being done now: always current."""
+    DECISIONS = "Decisions"
+    FILES = "Files & Code"
+    CONTEXT = "Important Context"
+    """Notes that the user labelled, errors and what mended them; errors drift."""
+    PREFERENCES = "User Preferences"
+    """Rules and wishes of the user: they hold until they are contradicted."""
+
+
+class Status(StrEnum):
+    """The states of an item."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    """A later item holds instead of it."""
+    RESOLVED = "resolved"
+    FADED = "faded"
+    """Nothing referred to it for long; it is found by asking, and no longer shown."""
 
 
 class ToolUse(NamedTuple):
-    """What a tool does."""
+    """The effect of a tool."""
 
     use: str
     """edited, created, read, deleted, ran, planned."""

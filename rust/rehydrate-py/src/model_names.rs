@@ -1,0 +1,54 @@
+//! Names of models for Python, and the name of the model that answered in a history.
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use rehydrate_core::model_names;
+
+use crate::convert::Text;
+use crate::interned::{Interned, interned};
+use crate::reading::{Fields, text_of};
+
+/// The name of a table that a model's name means, with or without vendor, date and revision; None for a model that it lacks.
+#[pyfunction]
+pub fn known_name(model: Text, names: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let names = names.try_iter()?.map(|name| name?.extract()).collect::<PyResult<Vec<PyBackedStr>>>()?;
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    Ok(model_names::known_name(model.as_str(), &names).map(str::to_owned))
+}
+
+/// The provider that a model's name suggests; None for a name that suggests none.
+#[pyfunction]
+pub fn provider_of(model: Text) -> Option<&'static str> {
+    model_names::provider_of(model.as_str())
+}
+
+static NAMES: [Interned; 3] = [Interned::new("model_name"), Interned::new("model"), Interned::new("model_id")];
+
+/// The model that answered last, as a transcript of Claude Code or LangChain's messages name it; "" where they do not.
+#[pyfunction]
+pub fn answering_model(entries: &Bound<'_, PyAny>, format: &str) -> PyResult<String> {
+    let py = entries.py();
+    if !matches!(format, "claude_code" | "langchain") {
+        return Ok(String::new());
+    }
+    for at in (0..entries.len()?).rev() {
+        let entry = entries.get_item(at)?;
+        let about = match Fields::of(&entry).filter(|_| format == "claude_code") {
+            Some(line) if line.kind()?.name() == "assistant" => line.get(interned!(py, "message"))?,
+            Some(_) => None,
+            None => entry.getattr_opt(interned!(py, "response_metadata"))?,
+        };
+        let Some(about) = about.as_ref().and_then(Fields::of) else { continue };
+        for key in &NAMES {
+            let Some(name) = about.text(key.get(py))? else { continue };
+            let name = text_of(&name);
+            if name.is_empty() {
+                continue;
+            }
+            if name.starts_with('<') {
+                break; // the harness's own words, "<synthetic>"
+            }
+            return Ok(name.into_owned());
+        }
+    }
+    Ok(String::new())
+}
