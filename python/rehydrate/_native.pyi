@@ -45,6 +45,8 @@ from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.sources.passages import Match
 
 __all__ = [
+    "MEDIA_TOKENS",
+    "NOT_INSTRUCTIONS",
     "Activity",
     "Applied",
     "ArrowColumns",
@@ -66,8 +68,6 @@ __all__ = [
     "Layout",
     "LocalStore",
     "LocalThreads",
-    "MEDIA_TOKENS",
-    "NOT_INSTRUCTIONS",
     "NameIndex",
     "OnnxModel",
     "Operation",
