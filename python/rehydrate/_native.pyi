@@ -42,7 +42,8 @@ from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, Provider, Unit
 from rehydrate.prompt.ir import Segment
 from rehydrate.prompt.policy import ProviderPolicy
-from rehydrate.prompt.sources.passages import Match
+from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
+from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "MEDIA_TOKENS",
@@ -95,6 +96,7 @@ __all__ = [
     "before_exit",
     "before_fork",
     "billed_usage",
+    "broken_laws",
     "broken_rules",
     "cache_vectors",
     "cached_bytes",
@@ -143,6 +145,7 @@ __all__ = [
     "entries_without_thinking",
     "entry_inputs",
     "entry_is_signed",
+    "explanation_text",
     "exported_lines",
     "fair_share",
     "fence_attribute",
@@ -195,6 +198,11 @@ __all__ = [
     "paragraphs",
     "passage_excerpt",
     "pinned_indices",
+    "placed_breakpoints",
+    "plain",
+    "plain_at",
+    "prompt_changes",
+    "prompt_rows",
     "proposal_prompt",
     "provider_of",
     "question_share",
@@ -742,6 +750,9 @@ class Layout:
     # How many of the history's messages are those of the last prompt.
     @property
     def kept(self) -> int: ...
+    # The position in the history of the first entry that is after a change since the prompt that
+    # was sent; without one, after what was pruned.
+    def first_change(self, ir: Any, sent: Any) -> int | None: ...
     # The arguments of the provider's SDK, with marks at these breakpoints; the segments; the
     # breakpoints that have a mark.
     def request(
@@ -1313,6 +1324,26 @@ def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
 def read_places(format: str, entry: Mapping[str, Any], index: int) -> list[_Path | None]: ...  # noqa: A002
 def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  # noqa: A002
+
+# The ends of static parts at which the prefix of an IR is cached; `own` are the caller's marks.
+def placed_breakpoints(
+    ir: Any, rows: Conversation, provider: str, minimum_prefix: int, own: Sequence[Any]
+) -> list[str]: ...
+
+# A value as JSON values: records as objects, sets and tuples as lists, times in ISO 8601, bytes as
+# text or base64, anything else as its `str`. That of a value of an IR is read back: it raises
+# UnreadableIRError, with the path, for what JSON cannot hold. Both raise RecursionError.
+def plain(value: Any) -> Any: ...
+def plain_at(value: Any, path: str) -> Any: ...
+
+# The reports of an IR: the laws that it breaks (each with the part and the message), the rows of
+# its table, the table as text, and the changes of sections, tools, entries and the request.
+def broken_laws(ir: Any, violations: Sequence[Violation]) -> list[tuple[str, str, str]]: ...
+def prompt_rows(ir: Any) -> list[PromptRow]: ...
+def explanation_text(table: PromptExplanation) -> str: ...
+def prompt_changes(
+    before: Any, after: Any
+) -> tuple[list[Change], list[Change], list[Change], list[str]]: ...
 
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...

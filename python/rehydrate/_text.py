@@ -17,11 +17,11 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Set
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from rehydrate._native import plain
 from rehydrate.errors import RehydrateError
 
 LOGGER = "rehydrate.errors"
@@ -248,49 +248,3 @@ def _json(value: Any) -> str:
         return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
         raise EndlessResultError("the result holds itself, or is nested too deeply") from None
-
-
-def plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds
-    """Return records as objects, sets and tuples as lists, times in ISO 8601, as `result_text` has
-    them: a value that `json` writes."""
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if isinstance(value, Mapping):
-        return {_key(key): plain(one) for key, one in value.items()}
-    if hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        import dataclasses  # slow to load: it takes `inspect` along
-
-        fields = dataclasses.fields(value)
-        return {field.name: plain(getattr(value, field.name)) for field in fields}
-    if isinstance(value, (list, tuple, Set)):
-        return [plain(one) for one in value]
-    if callable(dump := getattr(value, "model_dump", None)) and not isinstance(value, type):
-        return plain(dump(mode="json"))
-    return _plain_scalar(value)
-
-
-def _plain_scalar(value: Any) -> Any:  # noqa: PLR0911
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, (bytes, bytearray)):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return as_base64(value)
-    for kind in (str, bool, int, float):
-        if isinstance(value, kind):
-            return kind(value)
-    if callable(to_list := getattr(value, "tolist", None)):  # numpy's
-        return to_list()
-    return str(value)
-
-
-def _key(key: Any) -> str:
-    name = plain(key)
-    return name if isinstance(name, str) else json.dumps(name)

@@ -108,7 +108,7 @@ store.update(formats.parse(said, "anthropic").messages)
 assert len(store.items()) == 60_000
 """,
     "excerpt": """
-from rehydrate.prompt.sources.passages import Match, excerpt
+from rehydrate.prompt.splicing import Match, excerpt
 text = "".join([f"line {n}\\n" for n in range(200_000)])
 matches = [Match(0, (start, start + 7), 1.0) for start in range(0, len(text) - 7, 100)]
 content, spans = excerpt(text, matches, 10**8)

@@ -19,7 +19,7 @@ except ImportError:
 from rehydrate import __version__
 from rehydrate._check import check_whole
 from rehydrate._concurrency.workers import usable_cores
-from rehydrate._text import plain
+from rehydrate._native import plain
 from rehydrate.batch.inputs import PARTS, Source, found_in, id_type, row_count, rows_of
 from rehydrate.batch.parts import Part, PartFolder, joined
 from rehydrate.batch.worker import JobPlan

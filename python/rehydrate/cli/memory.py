@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._jsonl import lines_of
-from rehydrate._text import plain, plural
+from rehydrate._native import plain
+from rehydrate._text import plural
 from rehydrate.cli import memory_search, memory_store as store
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
 from rehydrate.cli.options import (

@@ -9,7 +9,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native
-from rehydrate._text import plain, plural
+from rehydrate._native import plain
+from rehydrate._text import plural
 from rehydrate.cli import memory_store as store
 from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
 from rehydrate.cli.terminal import (

@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from rehydrate import _native
 from rehydrate._jsonl import whole_file
-from rehydrate._text import as_json, plain
+from rehydrate._native import plain
+from rehydrate._text import as_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -29,8 +29,14 @@ from rehydrate.prompt.counting import COUNTER, counted_sections, text_of, text_t
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Provenance, Section, SourceReport, changed
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
-from rehydrate.prompt.sources.passages import excerpt, line_count
-from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, heading_tokens, late_tokens
+from rehydrate.prompt.splicing import (
+    SHORTEST_QUOTE,
+    Spliced,
+    excerpt,
+    heading_tokens,
+    late_tokens,
+    line_count,
+)
 
 _SHOWN = "[shown already]"
 

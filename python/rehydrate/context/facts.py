@@ -19,9 +19,9 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import Records, Why
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import Originals
+from rehydrate.prompt.reports import Records, Why
 from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, room
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import Records
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
+from rehydrate.prompt.reports import Records
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.splicing import late_tokens
 

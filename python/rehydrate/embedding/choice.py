@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     """False: words alone decide."""
 
 
-BUILTIN = Choice()
+BUILTIN: Choice = Choice()
 
 
 def choice_of(embedder: Any) -> Choice:

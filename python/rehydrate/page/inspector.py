@@ -29,8 +29,8 @@ from rehydrate.page.html import (
     render,
     with_gap,
 )
-from rehydrate.prompt.explain import PromptExplanation, PromptRow
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.reports import PromptExplanation, PromptRow
 from rehydrate.prompt.section import Position, Section
 
 _MARGIN = 1.04

@@ -19,16 +19,7 @@ if TYPE_CHECKING:
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
     )
-    from rehydrate.prompt.diff import (
-        Change as Change,
-        IRDiff as IRDiff,
-    )
     from rehydrate.prompt.entries import History as History
-    from rehydrate.prompt.explain import (
-        PromptExplanation as PromptExplanation,
-        PromptRow as PromptRow,
-        Why as Why,
-    )
     from rehydrate.prompt.hydration import (
         HydrateOptions as HydrateOptions,
         ahydrate as ahydrate,
@@ -45,17 +36,22 @@ if TYPE_CHECKING:
         Segment as Segment,
         Target as Target,
     )
-    from rehydrate.prompt.laws import (
-        BrokenLaw as BrokenLaw,
-        Law as Law,
-        verify as verify,
-    )
     from rehydrate.prompt.originals import (
         HeldOriginals as HeldOriginals,
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
     )
     from rehydrate.prompt.policy import ProviderPolicy as ProviderPolicy
+    from rehydrate.prompt.reports import (
+        BrokenLaw as BrokenLaw,
+        Change as Change,
+        IRDiff as IRDiff,
+        Law as Law,
+        PromptExplanation as PromptExplanation,
+        PromptRow as PromptRow,
+        Why as Why,
+        verify as verify,
+    )
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,

@@ -128,9 +128,6 @@ def notice(omitted: int, handle: str = "") -> str:
     return _native.notice(omitted, handle)
 
 
-NAME = "cap_tool_results"
-
-
 @dataclass(frozen=True, slots=True)
 class CapToolResults:
     """The pass that caps the tool results of a history.
@@ -143,7 +140,7 @@ class CapToolResults:
     """
 
     caps: Caps = field(default_factory=Caps)
-    name: str = NAME
+    name: str = "cap_tool_results"
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """Return the IR with capped tool results, and a trace of them."""
@@ -257,7 +254,6 @@ class TextChanges:
         return traced(self._pass_name, ir, after, ids, (*notes, *self._notes, *self._degraded))
 
 
-ECHOES = "remove_echoes"
 LEAST_CHARACTERS = 1_000
 """A shorter repetition stays, since a reference costs tokens too."""
 
@@ -279,7 +275,7 @@ class RemoveEchoes:
     """
 
     least_characters: int = LEAST_CHARACTERS
-    name: str = ECHOES
+    name: str = "remove_echoes"
     _echoes: _native.Echoes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

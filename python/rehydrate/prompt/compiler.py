@@ -14,7 +14,6 @@ from rehydrate._concurrency.async_wrappers import computed
 from rehydrate._native import Layout
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
-from rehydrate.entry_id import EntryId
 from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.rendering import OF_HISTORY, notes_on, render_history
@@ -38,14 +37,13 @@ from rehydrate.prompt.ir import (
     pass_name,
     shared_segments,
     traced,
-    valid_until,
     was_pruned,
 )
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import binding_of, prune
 from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
-from rehydrate.prompt.section import DroppedSection, Section
+from rehydrate.prompt.section import DroppedSection
 from rehydrate.prompt.splicing import deduplicate
 
 THINKING = "thinking"
@@ -76,7 +74,7 @@ def render_prompt(
     """
     cache, provider = target.render_cache, target.provider
     layout = lay_out(ir, target)
-    if target.thinking == "auto" and (first := first_change(ir, layout, sent)) is not None:
+    if target.thinking == "auto" and (first := layout.first_change(ir, sent)) is not None:
         whole, ir = ir, without_stale_thinking(ir, target, first)
         if ir is not whole:
             cache.note(Layout, whole.history, layout)  # all before the change is laid out
@@ -103,55 +101,6 @@ def render_prompt(
     ir = ir.replace(breakpoints=breakpoints, meta=replace(ir.meta, degraded=degraded))
     request = target.policy.applied_to(provider, request)
     return CompiledPrompt(provider, request, ir, segments, target.model)
-
-
-def first_change(ir: PromptIR, layout: Layout, sent: CompiledPrompt | None) -> int | None:
-    """Return the position of the first history entry that is after a change; None for none.
-
-    With ``sent``, a change is the first segment that differs from the prompt that was sent. Without
-    it, a change is the first entry that prune left out.
-    """
-    history, provider = ir.history, layout.provider
-    if sent is None:
-        pruned = [each for each in ir.meta.dropped if each.by == "prune"]
-        indices = [EntryId.index_of(each.section) for each in pruned]
-        first = min([index for index in indices if index is not None], default=None)
-        if first is None:
-            return None
-        return next((n for n, index in enumerate(history.indices) if index > first), None)
-    shared = shared_segments(sent.segments, layout.segments)
-    if shared == len(sent.segments) and sent.provider == provider:
-        return None
-    summary = _new_summary(ir, provider, sent)
-    if summary is not None and _only_swaps(summary, layout, sent, shared):
-        limit = valid_until(summary)
-        return next((n for n, index in enumerate(history.indices) if index >= limit), None)
-    after = {EntryId.index_of(segment.id) for segment in layout.segments[shared:]}
-    return next((n for n, index in enumerate(history.indices) if index in after), None)
-
-
-def _new_summary(ir: PromptIR, provider: str, sent: CompiledPrompt) -> Section | None:
-    """Return the summary of Anthropic's own that was not in the prompt that was sent."""
-    if not provider == sent.provider == "anthropic":
-        return None
-    own = next((each for each in ir.sections if each.native_to == provider), None)
-    return None if any(each is own for each in sent.ir.sections) else own
-
-
-def _only_swaps(summary: Section, layout: Layout, sent: CompiledPrompt, shared: int) -> bool:
-    """Whether all after the summary followed, in the prompt that was sent, right after the
-    messages that it is of. Then the API accepts what was thought under them
-    (https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks)."""
-    head = layout.system
-    start = head + len(summary.content)
-    kept, was = layout.segments[start:], sent.segments
-    if shared != head or start >= len(layout.segments):
-        return False
-    position = next((n for n, each in enumerate(was) if each.id == kept[0].id), head)
-    if position <= head or shared_segments(kept, was[position:]) != len(was) - position:
-        return False
-    before = sent.messages[position - head - 1]
-    return bool(before["role"] != layout.values[start]["role"])
 
 
 def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR:
@@ -306,8 +255,8 @@ def compile(  # noqa: A001  the contract's word
     first gap (docs/outline.md). A number is its size in tokens, or as a share of the prompt's.
 
     ``embedder``, as in `compact_context`, is the model by which pruning ranks entries and sections.
-    Its failures are in ``ir.meta.degraded``. ``policy`` is what the provider is told about its
-    cache, and about shortening by itself.
+    Its failures are in ``ir.meta.degraded``. ``policy`` has the provider's options of its
+    cache, and of shortening by itself.
 
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent exceeds the
     hard budget, InvalidArgumentError for a prompt without any message or with a tool of another

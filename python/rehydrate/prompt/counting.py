@@ -134,7 +134,7 @@ PROVIDER_TOKENS: Mapping[str, float] = {
 OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public. Over 440 requests of
 five coding sessions it billed 1.10 tokens for one of ours, and 1.34 with the framing of calls
 (docs/compile.md). Most of Bedrock's models are Anthropic's. Gemini's was not measured,
-and behind the AI SDK may be any model.
+and the AI SDK may ask any model.
 """
 
 

@@ -62,7 +62,7 @@ class History:
 
     @property
     def stamp(self) -> object:
-        """What `rows_of` knows this history by."""
+        """The value by which `rows_of` knows this history."""
         return self._lineage[0][0]
 
     def rows_of(self, stamp: object) -> int:

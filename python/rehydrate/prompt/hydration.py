@@ -94,7 +94,7 @@ class Hydrated(NamedTuple):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What failed, the source itself too, and what was used instead."""
+        """The problems of the source itself and of its parts, as in `degraded`."""
         name, status, _, _, _, detail = self.report
         missing = (f"{name}: {status}: {detail}",) if status in ("late", "failed") else ()
         return (*missing, *self.degraded)

@@ -18,12 +18,11 @@ from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
 from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
-from rehydrate.prompt import diff, explain, laws, serialize
-from rehydrate.prompt.diff import IRDiff
+from rehydrate.prompt import reports, serialize
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.policy import NO_POLICY, THRESHOLD_BETA, ProviderPolicy, edit_betas
+from rehydrate.prompt.reports import BrokenLaw, IRDiff, PromptExplanation
 from rehydrate.prompt.section import (
     CompositionMode,
     Priority,
@@ -42,7 +41,7 @@ class PromptIR(PromptContent):
     It is frozen: a pass returns a new one.
     """
 
-    def verify(self, *, violations: Sequence[Violation] | None = None) -> list[laws.BrokenLaw]:
+    def verify(self, *, violations: Sequence[Violation] | None = None) -> list[BrokenLaw]:
         """Return the laws that it breaks; empty for a prompt that may be sent.
 
         ``violations`` are those of the history, where the caller has validated it already.
@@ -52,7 +51,7 @@ class PromptIR(PromptContent):
         >>> print(PromptIR(sections=(twice, twice)).verify()[0])
         two sections have the id 'notes' (once)
         """
-        return laws.verify(self, violations=violations)
+        return reports.verify(self, violations=violations)
 
     def explain(self) -> PromptExplanation:
         """Return a table: where each part is, its cost and source, what was left out and why.
@@ -62,7 +61,7 @@ class PromptIR(PromptContent):
         >>> [(row.id, row.tokens) for row in PromptIR(sections=(notes,)).explain().rows]
         [('notes', 4)]
         """
-        return explain.explain(self)
+        return reports.explain(self)
 
     def _repr_html_(self) -> str:
         """Return the table of `explain`, as a notebook shows it."""
@@ -79,7 +78,7 @@ class PromptIR(PromptContent):
         0 -> 4 tokens
           + notes added: +4 tokens
         """
-        return diff.diff(self, other)
+        return reports.diff(self, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the IR as JSON values; message objects become dicts.
@@ -115,8 +114,6 @@ COMPACTION_BETA = "compact-2026-09-04"
 """The beta of Anthropic's API that each request with a signed compaction block must name
 (https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand)."""
 
-_VALID_UNTIL = "thinking_valid_until"
-
 
 class ProviderSummary(NamedTuple):
     """A summary that a provider wrote, in its own form.
@@ -128,7 +125,7 @@ class ProviderSummary(NamedTuple):
     """Anthropic: an assistant message with a signed compaction block. OpenAI Responses: the items
     of the compacted window, one of them encrypted."""
     text: str = ""
-    """What it says; "" where it is encrypted."""
+    """Its text; "" where it is encrypted."""
     tokens: int | None = None
     """Its size as the provider counts it; None: it is counted here."""
 
@@ -151,13 +148,8 @@ def section_of(
         mode=CompositionMode.ADDITIVE,
         stability=Stability.STATIC,
         native_to=provider,
-        metadata={_VALID_UNTIL: valid_until},
+        metadata={"thinking_valid_until": valid_until},
     )
-
-
-def valid_until(section: Section) -> int:
-    """Return the index of the first entry whose thinking is refused after this summary."""
-    return int(section.metadata.get(_VALID_UNTIL, 0))
 
 
 def betas_of(provider: Provider, messages: Sequence[Any]) -> tuple[str, ...]:
@@ -192,7 +184,7 @@ class Segment(NamedTuple):
     blocks: int = 1
     """Content blocks in it. A provider's cache looks back over a limited number of blocks."""
     breakpoint: bool = False
-    """Whether the provider is told to cache the prefix that ends here."""
+    """Whether the provider caches the prefix that ends here."""
 
 
 def tokens_of(segments: Iterable[Segment]) -> int:
@@ -294,7 +286,7 @@ T = TypeVar("T")
 
 
 class RenderCache:
-    """What was found out about the rows of a conversation, for prompts that extend one another.
+    """Facts about the rows of a conversation, for prompts that extend one another.
 
     It serves one compilation at a time, and keeps what it noted last. Messages must not be
     changed while it is in use.
@@ -352,7 +344,7 @@ class Target:
     embedder: Choice = BUILTIN
     """The model that compares entries and sections with the turn's query."""
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
-    """What is known of the last prompt's rows."""
+    """The facts about the last prompt's rows."""
     policy: ProviderPolicy = NO_POLICY
     """The request's options of caching, and of shortening by the provider."""
     waits: bool = True

@@ -281,11 +281,6 @@ class ToolDef:
         return tool_definition(provider, self.name, self.description, self.schema)
 
 
-MOST_BREAKPOINTS = 4
-"""A provider accepts no more cache marks."""
-TOOLS = "tools"
-"""The breakpoint after all tools."""
-
 SourceStatus = Literal["ok", "late", "failed", "off"]
 
 
@@ -387,8 +382,8 @@ class PromptContent:
     counter: str = "o200k_base"
     """The encoding in which all tokens are counted."""
     breakpoints: tuple[str, ...] = ()
-    """Ids in the order of the prompt: "tools", a section's, ``history[12]``. The provider is told
-    to cache the prefix that ends with each."""
+    """Ids in the order of the prompt: "tools", a section's, ``history[12]``. The provider
+    caches the prefix that ends with each."""
     meta: Meta = field(default_factory=Meta)
 
     @property

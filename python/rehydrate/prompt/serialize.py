@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 from rehydrate import _text
-from rehydrate._native import is_langchain_message, own_entry
+from rehydrate._native import own_entry, plain_at
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
 from rehydrate.prompt.entries import History
 
@@ -40,7 +40,7 @@ def ir_to_dict(ir: Any) -> dict[str, Any]:
     """
     ir = _without_langchain_objects(ir)
     try:
-        return document(IR_KIND, **_plain_fields(ir, ""))
+        return document(IR_KIND, **plain_at(ir, ""))
     except RecursionError:
         raise UnreadableIRError("", "is nested too deeply", "flatten its entries") from None
 
@@ -149,64 +149,15 @@ def own_entries(values: Sequence[Any], format: str) -> Sequence[Any]:  # noqa: A
 # Writing
 
 
-def _plain_fields(value: Any, path: str) -> dict[str, Any]:
-    """Return the fields of a dataclass or named tuple as JSON values."""
-    names = getattr(value, "_fields", None)
-    if names is None:
-        names = [one.name for one in dataclasses.fields(value) if one.init]
-    return {
-        name: _plain(getattr(value, name), f"{path}.{name}" if path else name) for name in names
-    }
-
-
 def plain(value: Any, path: str = "") -> Any:
     """Return the value as JSON values; `path` is its path in the document, for errors.
 
     Raises UnreadableIRError for what JSON cannot hold, and for what is nested too deep.
     """
     try:
-        return _plain(value, path)
+        return plain_at(value, path)
     except RecursionError:
         raise UnreadableIRError(path, "is nested too deep for JSON", "flatten it") from None
-
-
-def _plain(value: Any, path: str) -> Any:
-    if value is None or type(value) in (str, int, float, bool):
-        return value
-    if isinstance(value, Mapping):
-        return _plain_mapping(value, path)
-    if hasattr(value, "_fields") or (
-        dataclasses.is_dataclass(value) and not isinstance(value, type)
-    ):
-        return _plain_fields(value, path)
-    if isinstance(value, (list, tuple)):
-        return [_plain(one, f"{path}[{number}]") for number, one in enumerate(value)]
-    if hasattr(value, "model_dump"):
-        is_whole = is_langchain_message(value)  # it is read back, with what is None in it
-        how = {} if is_whole else {"mode": "json", "exclude_none": True}
-        return _plain(value.model_dump(**how), path)
-    return _plain_scalar(value, path)
-
-
-def _plain_mapping(value: Mapping[Any, Any], path: str) -> dict[str, Any]:
-    for key in value:
-        if not isinstance(key, str):
-            raise UnreadableIRError(path, f"has the key {key!r}", "pass strings as keys")
-    return {key: _plain(one, f"{path}.{key}") for key, one in value.items()}
-
-
-def _plain_scalar(value: Any, path: str) -> str | int | float:
-    if isinstance(value, Enum):
-        return _name(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, (bytes, bytearray)) and path.startswith((ENTRIES, "request.messages")):
-        return _text.as_base64(value)
-    for kind in (str, int, float):
-        if isinstance(value, kind):  # a subclass of it, as some of numpy's numbers are
-            return kind(value)
-    remedy = "pass texts, numbers, lists and dicts of these"
-    raise UnreadableIRError(path, f"is of type {type(value).__name__}", remedy)
 
 
 def _name(member: Enum) -> str:

@@ -1,6 +1,8 @@
-"""splice and deduplicate: of what was found, only what the model does not see already.
+"""splice, excerpt and deduplicate: of all that was found, only what the model does not see yet.
 
 `splice` chooses the sections found in the middle of a turn that are new and fit the budget.
+`excerpt` is of a long text: the windows that match a query (`_native.Passages` cuts and scores
+them as the messages of a conversation), with the lines around them.
 `deduplicate` is the pass that leaves out sections whose items or text the model sees already.
 """
 
@@ -8,11 +10,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from rehydrate import _native
 from rehydrate.entry_id import EntryId
+from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import DroppedSection, Section, changed, free_ids
@@ -48,6 +52,48 @@ class VisibleText(NamedTuple):
     def shows(self, part: str) -> bool:
         """Whether one of the texts has all of this part, word for word."""
         return any(part in text for text in self.texts)
+
+
+Span = tuple[int, int]
+"""The begin and the end of a part of a text, in characters."""
+
+
+class Match(NamedTuple):
+    """A window that matches a query.
+
+    >>> log = "\\n".join(f"record {n}: all is well" for n in range(900))
+    >>> text = f"{log}\\nthe pilot's phone is 7788"
+    >>> best, *_ = _native.Passages([(text, "")]).best("pilot's phone")
+    >>> text[slice(*best.span)].splitlines()[-1]
+    "the pilot's phone is 7788"
+    """
+
+    text: int
+    """Index of its text."""
+    span: Span
+    relevance: float
+
+
+def excerpt(
+    text: str, matches: Iterable[Match], max_tokens: int, visible_lines: Collection[str] = ()
+) -> tuple[str, list[Span]]:
+    """Return the best matches with the lines around them, each gap marked, and their spans.
+
+    The excerpt has as many matches as fit in ``max_tokens``, and at least the best one. Visible
+    lines at the begin and the end of a match are left out, so that they are not repeated. Returns
+    ("", []) if no line is left.
+    """
+    spans = [match.span for match in matches]
+    return _native.passage_excerpt(text, spans, max_tokens, COUNTER, visible_lines, SHORTEST_QUOTE)
+
+
+def line_count(text: str) -> int:
+    """Return the number of lines; a line break at the end starts no further line.
+
+    >>> line_count("a\\nb\\n"), line_count("a\\nb")
+    (2, 2)
+    """
+    return text.count("\n") + (not text.endswith("\n") and text != "")
 
 
 class Spliced(NamedTuple):

@@ -10,7 +10,8 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rehydrate._text import plain, plural
+from rehydrate._native import plain
+from rehydrate._text import plural
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
 from rehydrate.retention.judging import Judgement, error_line

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from rehydrate._text import error_text, plain
+from rehydrate._native import plain
+from rehydrate._text import error_text
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest

@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rehydrate._text import error_text, plain
+from rehydrate._native import plain
+from rehydrate._text import error_text
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import MIN_RATIO
 from rehydrate.errors import InvalidArgumentError, MissingPackageError

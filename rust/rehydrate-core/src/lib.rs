@@ -19,6 +19,7 @@
 //! notes          what notes are read from: texts, commands, summaries
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
+//! reports        cells in columns, and what moved
 //! times          one time, as people write it          thread_log    what a thread's records add up to
 //! model_names    models, as gateways spell them
 //! terminal       texts that a terminal shows
@@ -45,6 +46,7 @@ pub mod notes;
 pub mod packing;
 pub mod prompt_cache;
 pub mod redact;
+pub mod reports;
 pub mod rules;
 pub mod scoring;
 pub mod selection;

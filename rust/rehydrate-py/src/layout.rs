@@ -2,7 +2,8 @@
 //!
 //! A part is a tool, a system block or a message, as it is sent, with its segment. Those of the history are kept by row: where a
 //! history goes on from the last one, only what its new rows become is rendered.
-mod history;
+mod change;
+pub mod history;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use crate::interned::interned;
 use crate::reading::{Fields, insertion_point, is_list, sent_part, text_of};
 use crate::tokens::named;
 use crate::writing::{has_system_apart, is_own, marked, request_of, system_part, user_part};
-use history::History;
+use history::{History, index_in};
 use rows::{Rows, SentRow};
 
 /// The history's messages, as if no section were among them.
@@ -161,6 +162,12 @@ impl Layout {
     #[getter]
     fn kept(&self) -> usize {
         self.rows.kept
+    }
+
+    /// The position in the history of the first entry that is after a change since the prompt that was sent.
+    #[pyo3(signature = (ir, sent))]
+    fn first_change<'py>(&self, ir: &Bound<'py, PyAny>, sent: Option<&Bound<'py, PyAny>>) -> PyResult<Option<usize>> {
+        change::first_change(self, ir, sent)
     }
 
     /// The arguments of the provider's SDK, with cache marks at these places; the segments, and the places that have a mark.
@@ -519,13 +526,6 @@ fn stability_of(section: &Bound<'_, PyAny>) -> PyResult<String> {
 
 fn anchor_of(section: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     section.getattr(interned!(section.py(), "anchor"))?.extract()
-}
-
-/// The entry's index in a name such as `history[12]`.
-fn index_in(name: &Bound<'_, PyString>) -> Option<usize> {
-    let digits = name.to_str().ok()?.strip_prefix("history[")?.strip_suffix(']')?;
-    let is_number = (1..=16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number && (digits == "0" || !digits.starts_with('0')) { digits.parse().ok() } else { None }
 }
 
 /// Whether the provider requires a user message first, and the passes left none there.

@@ -25,7 +25,9 @@ mod options;
 mod outline;
 mod parting;
 mod passages;
+mod plain;
 mod prepared;
+mod prompt;
 mod prompt_cache;
 mod questions;
 mod reading;
@@ -101,7 +103,11 @@ mod _native {
     #[pymodule_export]
     use super::passages::{Passages, TextIndex, describe_page, line_numbers, line_span, page_end, passage_excerpt};
     #[pymodule_export]
+    use super::plain::{plain, plain_at};
+    #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed, message_tokens};
+    #[pymodule_export]
+    use super::prompt::{broken_laws, explanation_text, placed_breakpoints, prompt_changes, prompt_rows};
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]

@@ -127,7 +127,7 @@ impl Passages {
             matching.sort_by(|one, other| other.2.total_cmp(&one.2));
             found.append(&mut matching);
         }
-        let of = NamedTuple::of(py, "rehydrate.prompt.sources.passages", "Match")?;
+        let of = NamedTuple::of(py, "rehydrate.prompt.splicing", "Match")?;
         let made = |(number, place, relevance): (usize, Place, f64)| {
             of.make([
                 number.into_pyobject(py)?.into_any(),

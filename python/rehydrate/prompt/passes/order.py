@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from rehydrate._native import marked, marks_in
-from rehydrate.entry_id import EntryId
-from rehydrate.messages import CACHE_MARKED
+from rehydrate._native import marks_in, placed_breakpoints
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.section import MOST_BREAKPOINTS, TOOLS, CompositionMode, Position, Section
+from rehydrate.prompt.section import CompositionMode, Position, Section
 
 _MODES = {
     CompositionMode.HIERARCHICAL: 0,
@@ -31,8 +29,8 @@ def order(ir: PromptIR, target: Target) -> PromptIR:
 
     First the sections of the system role: instructions, rules, facts, background. Then the other
     static sections. Relevance never moves a static section, because it differs in every turn. Then
-    the dynamic sections, by the entry that they stand before. In each group of these the most
-    relevant stand at the ends, because models read the middle worst.
+    the dynamic sections, by the entry that they are before. In each group of these the most
+    relevant are at the ends, because models read the middle worst.
     """
     del target
     ordered = sorted(ir.sections, key=_key)
@@ -49,7 +47,7 @@ def order(ir: PromptIR, target: Target) -> PromptIR:
 def by_edges(sections: Sequence[Section]) -> list[Section]:
     """Put the best section last, the next best first, and so on, with the worst in the middle.
 
-    Sections that prefer the start or the end stand there, the best of them outermost.
+    Sections that prefer the start or the end are there, the best of them outermost.
     """
 
     def best_first(position: Position) -> list[Section]:
@@ -87,73 +85,10 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if not target.policy.marks(target.provider):
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    history, rows = ir.history, ir.history.rows
-    leading = rows.leading_system() if history.tokens else 0
-    static = [section for section in ir.sections if section.is_static]
-    system = [section for section in static if section.is_system]
-    others = [section for section in static if not section.is_system]
-    inserted = [section for section in ir.sections if not section.is_static]
-    of_system = sum(tool.tokens or 0 for tool in ir.tools) + sum(history.tokens[:leading])
-    of_system += sum(section.tokens or 0 for section in system)
-    of_statics = of_system + sum(section.tokens or 0 for section in others)
-
-    def up_to_entry(position: int | None) -> tuple[int, str] | None:
-        """Return the prefix that ends with this entry, or with the last before it that can have a
-        mark."""
-        while position is not None and position >= leading:
-            entry = history.entries[position]
-            if position in rows and _can_be_marked(entry, history.format, target):
-                index = history.entry_index(position)
-                tokens = of_statics + sum(history.tokens[leading : position + 1])
-                tokens += sum(
-                    each.tokens or 0
-                    for each in inserted
-                    if each.anchor is not None and each.anchor <= index
-                )
-                return tokens, history.entry_id(position)
-            position -= 1
-        return None
-
-    # A dynamic section without an anchor is before the last user turn, so all after it moves.
-    end, earlier = rows.shared_ends(any(section.anchor is None for section in inserted))
-    last_of_system: str | None = history.entry_id(leading - 1) if leading else None
-    if last_of_system is None and (system or ir.tools):
-        last_of_system = system[-1].id if system else TOOLS
-    wanted = [
-        up_to_entry(end),
-        (of_system, last_of_system) if last_of_system is not None else None,
-        up_to_entry(earlier),
-        (of_statics, others[-1].id) if others else None,
-    ]
+    rows = ir.history.rows  # raises for an entry that is no message
     own = _own_marks(ir, target)
-    # Marks with a longer time to live must come first: a caller who sets such a mark sets them all.
-    has_long_lived = any(
-        isinstance(mark, Mapping) and mark.get("ttl") not in (None, "5m") for mark in own
-    )
-    free = 0 if has_long_lived else max(0, MOST_BREAKPOINTS - len(own))
-    prefixes = [prefix for prefix in dict.fromkeys(wanted) if prefix is not None]
-    ends = [end for tokens, end in prefixes if tokens >= target.minimum_prefix]
-    in_order = [TOOLS, *(section.id for section in (*system, *others))]
-    marks = sorted(
-        ends[:free],
-        key=lambda end: (
-            in_order.index(end) if end in in_order else len(in_order) + (EntryId.index_of(end) or 0)
-        ),
-    )
+    marks = placed_breakpoints(ir, rows, target.provider, target.minimum_prefix, own)
     return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)
-
-
-def _can_be_marked(entry: Any, format: str, target: Target) -> bool:  # noqa: A002
-    """Whether an entry has a block that can hold a mark."""
-    if format == target.provider and format not in CACHE_MARKED:
-        return marked(format, entry) is not None
-    if format == "claude_code":
-        message = entry.get("message") if entry.get("type") in ("user", "assistant") else None
-        return isinstance(message, Mapping) and _can_be_marked(message, "anthropic", target)
-    if format not in CACHE_MARKED:
-        return True
-    is_fit = format != "bedrock" or isinstance(entry.get("content"), (list, tuple))
-    return is_fit and marked(format, entry) is not None
 
 
 def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:

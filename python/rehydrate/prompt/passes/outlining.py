@@ -52,7 +52,7 @@ class Outlining(NamedTuple):
         sections: Collection[Section],
         target: Target,
     ) -> Section | None:
-        """Write the outline; None where nothing can be listed, or where it cannot stand.
+        """Write the outline; None where nothing can be listed, or where it has no place.
 
         ``kept`` are the positions of the entries that are kept. ``cut`` has those that are kept in
         part, parsed. ``sections`` are the sections that are kept.
@@ -62,10 +62,10 @@ class Outlining(NamedTuple):
         model = UNBOUND
         if is_own:
             model = thinking_model(target.model, history.format, history.entries)
-        older: dict[float, Section] = {}  # each stood half a position before an entry
+        older: dict[float, Section] = {}  # each was half a position before an entry
         for each in self.older:
-            behind = (n for n, index in enumerate(history.indices) if index >= (each.anchor or 0))
-            older[next(behind, len(history.indices)) - 0.5] = each
+            after = (n for n, index in enumerate(history.indices) if index >= (each.anchor or 0))
+            older[next(after, len(history.indices)) - 0.5] = each
         slot = _native.outline_slot(conversation, kept, [*older], model)
         if slot is None:
             return None

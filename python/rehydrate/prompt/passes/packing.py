@@ -1,6 +1,6 @@
 """Packing: selects history units and sections together, by one objective and in one budget.
 
-The engine gets one conversation: sections stand among the messages where the model will read them.
+The engine gets one conversation: sections are among the messages where the model will read them.
 What must stay is in it too, as kept, so that a section which repeats it gains little. The engine
 divides the texts of sections into blocks, and the texts of the history in `DivisibleTexts`.
 """

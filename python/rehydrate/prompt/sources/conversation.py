@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
 from rehydrate import _native
@@ -28,7 +28,6 @@ from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section, changed
 from rehydrate.prompt.sources.memory import UNRELATED
-from rehydrate.prompt.sources.passages import Match, excerpt
 from rehydrate.prompt.sources.source import (
     Found,
     HydrationSource,
@@ -36,11 +35,7 @@ from rehydrate.prompt.sources.source import (
     SourceSettings,
     in_time_range,
 )
-from rehydrate.prompt.splicing import VisibleText
-
-if TYPE_CHECKING:
-    from rehydrate.prompt.request import TimeRange
-
+from rehydrate.prompt.splicing import Match, VisibleText, excerpt
 
 HiddenEntries = Callable[[], tuple[History, Sequence[datetime]]]
 """Returns the entries that the prompt does not show, and the time of each."""
@@ -127,7 +122,7 @@ def _in_time_range(
 
 
 class Hidden:
-    """What a prompt does not show, without the calls of lookup tools and their results.
+    """The entries that a prompt does not show, without the calls of lookup tools and their results.
 
     A prompt hides the same until the next compaction, so it is read once and searched by many
     calls. They may come from several threads; two that make a value at once make the same one.

@@ -329,7 +329,7 @@ def relevant_hits(
 
 def relevance_of(hit: Hit) -> float:
     """Return a hit's relevance to the query, from 0 to 2, the same in every search."""
-    if hit.cosine is None:  # no vector: the words stand for the meaning too
+    if hit.cosine is None:  # no vector: the words count for the meaning too
         return 2 * hit.trigram
     return hit.trigram + max(hit.cosine, 0.0)
 

@@ -1,18 +1,24 @@
-//! What a layout reads of a prompt's history.
+//! What is read of a prompt's history, and the ids of its entries.
+use std::ops::Range;
+
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
+use rustc_hash::FxHashMap;
 
 use crate::interned::interned;
-use crate::reading::text_of;
+use crate::reading::{Conversation, text_of};
 
-/// The history of a prompt, and the columns of it that a layout needs.
+/// Counts as a report has them: those of a stored prompt may be of any size.
+pub type Tokens = i128;
+
+/// The history of a prompt, and its columns.
 pub struct History<'py> {
     of: Bound<'py, PyAny>,
     pub entries: Bound<'py, PyTuple>,
     pub format: String,
-    tokens: Bound<'py, PyTuple>,
+    pub tokens: Bound<'py, PyTuple>,
     /// The index of each entry in the caller's list; empty where none was left out.
-    indices: Bound<'py, PyTuple>,
+    pub indices: Bound<'py, PyTuple>,
     /// `EntryId.of`
     named: Bound<'py, PyAny>,
 }
@@ -37,15 +43,59 @@ impl<'py> History<'py> {
     }
 
     pub fn entry_id(&self, row: usize) -> PyResult<Bound<'py, PyAny>> {
-        self.named.call1((self.entry_index(row)?,))
+        self.id_of(self.entry_index(row)?)
+    }
+
+    /// The id of the entry with this index in the caller's list.
+    pub fn id_of(&self, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        self.named.call1((index,))
     }
 
     pub fn tokens(&self, row: usize) -> PyResult<i64> {
         self.tokens.get_item(row)?.extract()
     }
 
-    fn rows(&self) -> PyResult<Bound<'py, PyAny>> {
-        self.of.getattr(interned!(self.of.py(), "rows"))
+    /// The tokens of these rows together, as far as they were counted.
+    pub fn tokens_of(&self, rows: Range<usize>) -> PyResult<Tokens> {
+        let mut sum = 0;
+        for tokens in self.tokens.iter().skip(rows.start).take(rows.len()) {
+            sum += match tokens.extract::<i64>() {
+                Ok(tokens) => tokens.into(),
+                Err(_) => tokens.extract::<Tokens>()?,
+            };
+        }
+        Ok(sum)
+    }
+
+    /// The row of the first entry whose index in the caller's list is at least this one.
+    pub fn row_from(&self, index: i64) -> PyResult<Option<usize>> {
+        let index = usize::try_from(index).unwrap_or_default();
+        for row in 0..self.entries.len() {
+            if self.entry_index(row)? >= index {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The row of each entry, by its index in the caller's list.
+    pub fn row_of_index(&self) -> PyResult<FxHashMap<usize, usize>> {
+        (0..self.entries.len()).map(|row| Ok((self.entry_index(row)?, row))).collect()
+    }
+
+    /// Its entries, parsed; None where one is no message.
+    pub fn conversation(&self) -> PyResult<Option<Bound<'py, Conversation>>> {
+        let py = self.of.py();
+        match self.of.getattr(interned!(py, "conversation")) {
+            Ok(found) => Ok(Some(found.cast_into()?)),
+            Err(error) if is_no_message(py, &error)? => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Facts about its single messages; of units they may hold nothing.
+    pub fn rows(&self) -> PyResult<Bound<'py, Conversation>> {
+        Ok(self.of.getattr(interned!(self.of.py(), "rows"))?.cast_into()?)
     }
 
     pub fn last_turn_within(&self, known: usize) -> PyResult<usize> {
@@ -54,11 +104,12 @@ impl<'py> History<'py> {
 
     /// The index in the caller's list of the last user turn.
     pub fn last_user_turn(&self) -> PyResult<Option<usize>> {
-        let found = self.rows()?.call_method0("last_user_message")?;
-        if found.is_none() {
-            return Ok(None);
-        }
-        self.entry_index(found.getattr("index")?.extract()?).map(Some)
+        self.last_user_row()?.map(|row| self.entry_index(row)).transpose()
+    }
+
+    /// The row of the last user turn.
+    pub fn last_user_row(&self) -> PyResult<Option<usize>> {
+        Ok(self.rows()?.get().last_user_index())
     }
 
     /// Whether what is said first is what the caller said first.
@@ -67,4 +118,16 @@ impl<'py> History<'py> {
         let first = said.map_or(0, |(first, _)| first);
         Ok(self.entry_index(first)? == first)
     }
+}
+
+/// The entry's index in an id such as `history[12]`.
+pub fn index_in(id: &Bound<'_, PyString>) -> Option<usize> {
+    let digits = id.to_str().ok()?.strip_prefix("history[")?.strip_suffix(']')?;
+    let is_number = (1..=16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && (digits == "0" || !digits.starts_with('0')) { digits.parse().ok() } else { None }
+}
+
+/// Whether an error says that an entry is no message.
+pub fn is_no_message(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    Ok(error.is_instance(py, &py.import("rehydrate.errors")?.getattr("InvalidMessageError")?))
 }

@@ -302,7 +302,7 @@ impl Conversation {
     }
 
     /// Whether the entry of this index is a message.
-    fn __contains__(&self, index: usize) -> bool {
+    pub fn __contains__(&self, index: usize) -> bool {
         self.all().get(self.place_of(index)).is_some_and(|row| row.index == index)
     }
 

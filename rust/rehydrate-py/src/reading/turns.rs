@@ -68,6 +68,16 @@ impl Conversation {
         start
     }
 
+    /// The index of the message in which the user spoke last.
+    pub fn last_user_index(&self) -> Option<usize> {
+        self.last_turn().map(|at| self.index(at))
+    }
+
+    /// Whether a message is the system's.
+    pub fn has_system(&self) -> bool {
+        (0..self.all().len()).any(|at| self.columns.role(at) == Role::System)
+    }
+
     /// The position of the message in which the user spoke last.
     pub(super) fn last_turn(&self) -> Option<usize> {
         let turns = (0..self.all().len()).rev().filter(|&at| self.all()[at].is_user_turn);
@@ -78,7 +88,7 @@ impl Conversation {
     ///
     /// Where something is put before the last user turn, what comes after moves: a turn of the user's begins with several
     /// messages in a row. Else all stays, and the prompt before ended where the assistant began its last turn.
-    pub(super) fn shared_ends(&self, floats: bool) -> (Option<usize>, Option<usize>) {
+    pub fn shared_ends(&self, floats: bool) -> (Option<usize>, Option<usize>) {
         let (of, count) = (&self.columns, self.all().len());
         if floats {
             let begins = |&at: &usize| self.all()[at].is_user_turn && (at == 0 || of.role(at - 1) != Role::User);
@@ -92,7 +102,7 @@ impl Conversation {
     }
 
     /// How many system entries the list begins with.
-    pub(super) fn leading_system(&self) -> usize {
+    pub fn leading_system(&self) -> usize {
         let is_one = |&at: &usize| self.columns.role(at) == Role::System && self.index(at) == at;
         (0..self.all().len()).take_while(is_one).count()
     }

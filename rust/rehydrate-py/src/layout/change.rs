@@ -1,0 +1,140 @@
+//! Where a prompt first differs from the one that was sent before it.
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use rustc_hash::FxHashSet;
+
+use super::Layout;
+use super::history::{History, index_in};
+use crate::interned::interned;
+
+/// The row of the first entry that is after a change; None for none.
+///
+/// With the prompt that was sent, a change is the first segment that differs from it. Without it, a change is the first entry
+/// that prune left out.
+pub fn first_change<'py>(
+    layout: &Layout,
+    ir: &Bound<'py, PyAny>,
+    sent: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<usize>> {
+    let py = ir.py();
+    let history = History::of(ir.getattr(interned!(py, "history"))?)?;
+    let Some(sent) = sent else {
+        return match first_pruned(ir)? {
+            Some(index) => history.row_from(index as i64 + 1),
+            None => Ok(None),
+        };
+    };
+    let segments = layout.segments.bind(py);
+    let was: Bound<'py, PyTuple> = sent.getattr(interned!(py, "segments"))?.cast_into()?;
+    let is_same = sent.getattr(interned!(py, "provider"))?.eq(&layout.provider)?;
+    let same = shared(&was, 0, segments, 0)?;
+    if same == was.len() && is_same {
+        return Ok(None);
+    }
+    if is_same
+        && layout.provider == "anthropic"
+        && let Some(summary) = new_summary(ir, sent)?
+        && only_swaps(layout, &summary, sent, &was, same)?
+    {
+        let metadata = summary.getattr(interned!(py, "metadata"))?;
+        let limit: i64 = metadata.call_method1("get", ("thinking_valid_until", 0))?.extract()?;
+        return history.row_from(limit);
+    }
+    let mut after = FxHashSet::default();
+    for segment in segments.iter().skip(same) {
+        after.extend(index_in(&id_of(&segment)?));
+    }
+    for row in 0..history.entries.len() {
+        if after.contains(&history.entry_index(row)?) {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// The lowest index of an entry that prune left out.
+fn first_pruned(ir: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    let mut first = None;
+    for each in ir.getattr("meta")?.getattr("dropped")?.try_iter()? {
+        let each = each?;
+        if each.getattr("by")?.eq("prune")? {
+            let index = index_in(each.getattr("section")?.cast()?);
+            first = first.into_iter().chain(index).min();
+        }
+    }
+    Ok(first)
+}
+
+/// The summary of Anthropic's own that was not in the prompt that was sent.
+fn new_summary<'py>(ir: &Bound<'py, PyAny>, sent: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let sections = interned!(ir.py(), "sections");
+    for section in ir.getattr(sections)?.try_iter()? {
+        let section = section?;
+        if !section.getattr(interned!(ir.py(), "native_to"))?.eq("anthropic")? {
+            continue;
+        }
+        for before in sent.getattr("ir")?.getattr(sections)?.try_iter()? {
+            if before?.is(&section) {
+                return Ok(None);
+            }
+        }
+        return Ok(Some(section));
+    }
+    Ok(None)
+}
+
+/// Whether all after the summary followed, in the prompt that was sent, right after the messages that it is of.
+///
+/// Then the API accepts what was thought under them
+/// (<https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks>).
+fn only_swaps<'py>(
+    layout: &Layout,
+    summary: &Bound<'py, PyAny>,
+    sent: &Bound<'py, PyAny>,
+    was: &Bound<'py, PyTuple>,
+    same: usize,
+) -> PyResult<bool> {
+    let (py, head) = (summary.py(), layout.system);
+    let (segments, values) = (layout.segments.bind(py), layout.values.bind(py));
+    let start = head + summary.getattr("content")?.len()?;
+    if same != head || start >= segments.len() {
+        return Ok(false);
+    }
+    let first = id_of(&segments.get_item(start)?)?;
+    let mut position = head;
+    for (at, segment) in was.iter().enumerate() {
+        if id_of(&segment)?.as_any().eq(&first)? {
+            position = at;
+            break;
+        }
+    }
+    if position <= head || shared(was, position, segments, start)? != was.len() - position {
+        return Ok(false);
+    }
+    let role = interned!(py, "role");
+    let before = sent.getattr("messages")?.get_item(position - head - 1)?;
+    before.get_item(role)?.ne(values.get_item(start)?.get_item(role)?)
+}
+
+/// How many segments of both are the same, by their digests, from these places on.
+fn shared<'py>(
+    one: &Bound<'py, PyTuple>,
+    from_one: usize,
+    other: &Bound<'py, PyList>,
+    from_other: usize,
+) -> PyResult<usize> {
+    let digest = interned!(one.py(), "digest");
+    let mut same = 0;
+    for (one, other) in one.iter().skip(from_one).zip(other.iter().skip(from_other)) {
+        // Nearly all segments of the next prompt are the very same objects.
+        if !one.is(&other) && one.getattr(digest)?.ne(other.getattr(digest)?)? {
+            break;
+        }
+        same += 1;
+    }
+    Ok(same)
+}
+
+fn id_of<'py>(segment: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    Ok(segment.getattr(interned!(segment.py(), "id"))?.cast_into()?)
+}

@@ -1,0 +1,123 @@
+//! What is asked of a prompt: the laws that it breaks, its table, the changes from it to another, and where it is cached.
+//!
+//! `rehydrate.prompt.reports` has the records of the reports, and says what they mean.
+mod breakpoints;
+mod changes;
+mod laws;
+mod rows;
+mod text;
+
+use pyo3::call::PyCallArgs;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+pub use breakpoints::placed_breakpoints;
+pub use changes::prompt_changes;
+pub use laws::broken_laws;
+pub use rows::prompt_rows;
+pub use text::explanation_text;
+
+use crate::layout::history::Tokens;
+
+/// The parts of a `PromptIR`, but its history.
+#[derive(FromPyObject)]
+struct Prompt<'py> {
+    budget: Budget,
+    sections: Vec<Section<'py>>,
+    tools: Vec<Tool<'py>>,
+    late_bound: Vec<Section<'py>>,
+    breakpoints: Vec<Bound<'py, PyString>>,
+    meta: Meta<'py>,
+}
+
+#[derive(FromPyObject)]
+struct Budget {
+    soft_tokens: Tokens,
+    hard_tokens: Tokens,
+}
+
+#[derive(FromPyObject)]
+struct Section<'py> {
+    id: Bound<'py, PyString>,
+    content: Bound<'py, PyAny>,
+    provenance: Provenance<'py>,
+    tokens: Option<Tokens>,
+    min_tokens: Tokens,
+    priority: Bound<'py, PyAny>,
+    relevance: Bound<'py, PyAny>,
+    mode: Bound<'py, PyAny>,
+    stability: Bound<'py, PyAny>,
+    position: Bound<'py, PyAny>,
+    anchor: Option<i128>,
+    late_bound: Bound<'py, PyAny>,
+    tool_call_id: Bound<'py, PyAny>,
+    handle: Bound<'py, PyAny>,
+    is_static: bool,
+    is_system: bool,
+    must_stay_whole: bool,
+}
+
+#[derive(FromPyObject)]
+struct Provenance<'py> {
+    source: Bound<'py, PyString>,
+    items: Vec<Bound<'py, PyAny>>,
+    trust: Bound<'py, PyAny>,
+    parents: Vec<Bound<'py, PyAny>>,
+}
+
+impl Section<'_> {
+    fn trust(&self) -> PyResult<f64> {
+        self.provenance.trust.extract()
+    }
+}
+
+#[derive(FromPyObject)]
+struct Tool<'py> {
+    name: Bound<'py, PyString>,
+    tokens: Option<Tokens>,
+    provenance: Provenance<'py>,
+    is_hosted: bool,
+}
+
+/// The records of how a prompt was made.
+#[derive(FromPyObject)]
+struct Meta<'py> {
+    sources: Vec<Source<'py>>,
+    dropped: Vec<Dropped<'py>>,
+    trace: Vec<Trace<'py>>,
+    outcome: Bound<'py, PyAny>,
+}
+
+#[derive(FromPyObject)]
+struct Source<'py> {
+    name: Bound<'py, PyString>,
+    status: Bound<'py, PyString>,
+    sections: Bound<'py, PyAny>,
+    detail: Bound<'py, PyString>,
+}
+
+#[derive(FromPyObject)]
+struct Dropped<'py> {
+    section: Bound<'py, PyString>,
+    tokens: Tokens,
+    reason: Bound<'py, PyString>,
+    handle: Bound<'py, PyAny>,
+    priority: Bound<'py, PyString>,
+    by: Bound<'py, PyString>,
+}
+
+#[derive(FromPyObject)]
+struct Trace<'py> {
+    name: Bound<'py, PyString>,
+    changed: Vec<Bound<'py, PyString>>,
+}
+
+/// A text by Python's rules of formatting.
+fn say<'py>(py: Python<'py>, template: &str, values: impl PyCallArgs<'py>) -> PyResult<Bound<'py, PyString>> {
+    Ok(PyString::new(py, template).call_method1("format", values)?.cast_into()?)
+}
+
+/// The texts with another between them.
+fn joined<'py>(py: Python<'py>, between: &str, texts: Vec<Bound<'py, PyString>>) -> PyResult<Bound<'py, PyString>> {
+    Ok(PyString::new(py, between).call_method1("join", (PyTuple::new(py, texts)?,))?.cast_into()?)
+}
