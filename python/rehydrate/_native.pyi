@@ -14,6 +14,7 @@ from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, NoReturn, Unpack, final
 
+from rehydrate.agent.model import Stop
 from rehydrate.compact.outline import OutlineName
 from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
@@ -49,12 +50,14 @@ __all__ = [
     "MEDIA_TOKENS",
     "NOT_INSTRUCTIONS",
     "Activity",
+    "AnswerJoiner",
     "Applied",
     "ArrowColumns",
     "ArrowReader",
     "ArrowRows",
     "ArrowStream",
     "ArrowTable",
+    "Bill",
     "ContextStore",
     "Conversation",
     "Decision",
@@ -62,6 +65,7 @@ __all__ = [
     "Division",
     "Draft",
     "Echoes",
+    "EventDecoder",
     "Excerpts",
     "Item",
     "ItemIndex",
@@ -77,6 +81,8 @@ __all__ = [
     "PrefixBinding",
     "Prepared",
     "PromptCache",
+    "Replies",
+    "RequestBody",
     "RowHashes",
     "SeenLines",
     "Selection",
@@ -93,8 +99,10 @@ __all__ = [
     "as_dicts",
     "as_items",
     "as_sequence",
+    "aws_status",
     "before_exit",
     "before_fork",
+    "beyond_limits",
     "billed_usage",
     "broken_laws",
     "broken_rules",
@@ -145,6 +153,7 @@ __all__ = [
     "entries_without_thinking",
     "entry_inputs",
     "entry_is_signed",
+    "error_event",
     "explanation_text",
     "exported_lines",
     "fair_share",
@@ -162,6 +171,7 @@ __all__ = [
     "head_and_tail",
     "hit_lines",
     "input_texts",
+    "is_answer",
     "is_json",
     "is_langchain_message",
     "is_short_to_add",
@@ -183,6 +193,9 @@ __all__ = [
     "marked",
     "marks_in",
     "meets_filter",
+    "memory_command",
+    "memory_excess",
+    "memory_snippet",
     "merged_lines",
     "message_tokens",
     "named_format",
@@ -207,11 +220,14 @@ __all__ = [
     "provider_of",
     "question_share",
     "read",
+    "read_answer",
     "read_call",
     "read_entries",
+    "read_error",
     "read_fenced_outline",
     "read_outline",
     "read_places",
+    "read_server_text",
     "read_times",
     "read_tool",
     "readable_texts",
@@ -224,6 +240,7 @@ __all__ = [
     "repaired_entries",
     "repeated",
     "replace_texts",
+    "reported_in",
     "resolve_namespace",
     "result_entries",
     "result_texts",
@@ -232,6 +249,7 @@ __all__ = [
     "said_in",
     "secret_kinds",
     "secrets",
+    "server_text",
     "set_alone",
     "set_cache_limit",
     "settings_with_hooks",
@@ -1658,3 +1676,107 @@ def cache_vectors(space: str, texts: Sequence[str], rows: Any) -> None: ...
 def before_exit() -> None: ...
 def before_fork() -> None: ...
 def after_fork() -> None: ...
+
+# Joins the events of a provider's stream to the body of an answer; `body` is None where it ended
+# too early.
+@final
+class AnswerJoiner:
+    def __new__(cls, provider: str) -> AnswerJoiner: ...
+    def add(self, event: Mapping[str, Any]) -> str: ...
+    def body(self) -> dict[str, Any] | None: ...
+
+# Decodes server-sent events from bytes that may be cut anywhere.
+@final
+class EventDecoder:
+    def __new__(cls) -> EventDecoder: ...
+    def feed(self, chunk: bytes) -> list[str]: ...
+
+# Several replies of a provider as one answer to a client; `begin` each, then `feed` or `take` it.
+# `names` are those of the tools whose calls the proxy answers.
+@final
+class Replies:
+    def __new__(cls, provider: str, names: Sequence[str]) -> Replies: ...
+    @property
+    def is_whole(self) -> bool: ...
+    @property
+    def calls(self) -> list[Any]: ...
+    @property
+    def has_others(self) -> bool: ...
+    # Of the last reply, as the next request takes it; `shown` is the answer as the client has it.
+    @property
+    def entries(self) -> list[Any]: ...
+    @property
+    def shown(self) -> tuple[Any, ...]: ...
+    def begin(self) -> None: ...
+    def feed(self, data: str) -> bytes: ...
+    def take(self, body: dict[str, Any]) -> None: ...
+    def finish(self) -> None: ...
+    def end(self) -> bytes: ...
+    def joined(self) -> dict[str, Any]: ...
+
+# A request's JSON object, whose messages are under `key`; ValueError for any other text.
+@final
+class RequestBody:
+    def __new__(cls, raw: bytes, key: str) -> RequestBody: ...
+    # Its values, without the messages.
+    @property
+    def fields(self) -> dict[str, Any]: ...
+    # The messages as the client wrote them, which are not read; none where they are no list.
+    @property
+    def items(self) -> list[str]: ...
+    # A value as the client wrote it; "" where there is none.
+    def written(self, name: str) -> str: ...
+    # The body with other messages, these tools too, and all else as the client wrote it.
+    def with_items(self, texts: Sequence[str], tools: Sequence[str] = ...) -> bytes: ...
+
+def is_answer(provider: str, body: Mapping[str, Any]) -> bool: ...
+
+# Entries, text, calls, why it stopped, usage, model, id.
+def read_answer(
+    provider: str, body: Mapping[str, Any]
+) -> tuple[list[Any], str, list[Any], Stop, Any, Any, Any]: ...
+
+# What a body reports as an error; None where it reports none.
+def reported_in(provider: str, body: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
+
+# The class of the error, the status, the message, the seconds to wait.
+def read_error(
+    body: object, status: int | None, fallback: str
+) -> tuple[str, int | None, str, float | None]: ...
+def aws_status(code: str) -> int | None: ...
+def error_event(raw: bytes, provider: str | None) -> bytes: ...
+
+# The memory tool: new texts by path (None: the file goes), the answer, whether it is an error, and
+# the place that the answer is to show.
+def memory_command(
+    arguments: Any, texts: dict[str, str], overwrites: bool
+) -> tuple[dict[str, str | None], str, bool, tuple[str, int] | None]: ...
+def memory_snippet(text: str, line: int) -> str: ...
+def memory_excess(
+    texts: dict[str, str],
+    changes: dict[str, str | None],
+    max_file_bytes: int,
+    max_bytes: int,
+    max_files: int,
+) -> str | None: ...
+
+# Reads what an answer cost from its bytes.
+@final
+class Bill:
+    def __new__(cls, *, is_streamed: bool) -> Bill: ...
+    def feed(self, part: bytes) -> None: ...
+    def usage(self) -> dict[str, Any]: ...
+
+# A text as PostgreSQL takes it, and back.
+def server_text(text: str) -> str: ...
+def read_server_text(text: str) -> str: ...
+
+# Ids of warm items that become cold, and of cold ones that go. A row: id, tier, bytes, when it was
+# last said or found, trust, how often it was found.
+def beyond_limits(
+    rows: Sequence[tuple[int, int, int, int, float, int]],
+    items: int,
+    bytes: int,  # noqa: A002
+    max_items: int | None,
+    max_bytes: int | None,
+) -> tuple[list[int], list[int]]: ...

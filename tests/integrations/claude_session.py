@@ -21,8 +21,8 @@ from typing import Any
 
 from claude_agent_sdk import ClaudeSDKClient, ResultMessage, StreamEvent
 
+from rehydrate._native import RequestBody
 from rehydrate.integrations.proxy import Outcome, Shortener
-from rehydrate.integrations.proxy.asking import read_body
 from tests.integrations import claude_cli, harbour
 from tests.integrations.proxied import served
 from tests.provider import Call, ScriptedReply, StrictProvider
@@ -67,9 +67,9 @@ class Recording(Shortener):
     def shorten(self, wire: Any, raw: bytes, *, key: str, is_counting: bool = False) -> Outcome:
         """Shorten, and keep what is sent."""
         outcome = super().shorten(wire, raw, key=key, is_counting=is_counting)
-        bodies = [read_body(each, "messages") for each in (raw, outcome.body or raw)]
+        bodies = [RequestBody(each, "messages") for each in (raw, outcome.body or raw)]
         if not is_counting and bodies[0].fields.get("tools"):  # not a question on the side
-            own, sent = [[_unmarked(item.text) for item in body.items] for body in bodies]
+            own, sent = [list(map(_unmarked, body.items)) for body in bodies]
             self.sent.append((outcome.prefix, own, sent))
         return outcome
 

@@ -16,10 +16,10 @@ import httpx
 import openai
 import pytest
 
+from rehydrate._native import RequestBody
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Shortener, kept
-from rehydrate.integrations.proxy.asking import read_body
 from tests.integrations import harbour
 from tests.integrations.proxied import (
     BUDGET,
@@ -87,17 +87,11 @@ def test_all_but_the_messages_of_a_compacted_request_is_as_it_was() -> None:
         body = chat_body(900)
         answer = proxy.post("/v1/chat/completions", body, authorization="Bearer k")
     sent = echo.requests[0][2]
-    before, after = read_body(body, "messages"), read_body(sent, "messages")
+    before, after = RequestBody(body, "messages"), RequestBody(sent, "messages")
     assert answer.headers["x-rehydrate"].endswith("prefix=compacted")
-    for one, other in [(0, "start"), (1, "end")]:
-        place, place_before = after.spans["messages"][one], before.spans["messages"][one]
-        if other == "start":
-            assert after.text[:place] == before.text[:place_before]
-        else:
-            assert after.text[place:] == before.text[place_before:]
+    assert after.with_items([]) == before.with_items([])
     assert len(after.items) < len(before.items) / 2
-    written = {item.text for item in before.items}
-    assert all(item.text in written for item in after.items)  # the client's own words
+    assert set(after.items) <= set(before.items)  # the client's own words
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from rehydrate._native import Replies
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.proxy import Shortener
-from rehydrate.integrations.proxy.asking import Exchange as ProxyExchange, Item, with_exchanges
+from rehydrate.integrations.proxy.asking import (
+    NAMES,
+    Exchange as ProxyExchange,
+    Item,
+    with_exchanges,
+)
 from rehydrate.integrations.proxy.kept import Kept, Plan
-from rehydrate.integrations.proxy.replies import ChatReply
 from tests.integrations import harbour
 from tests.integrations.proxied import (
     BUDGET,
@@ -247,18 +252,18 @@ def test_a_call_that_was_cut_off_is_not_put_back_without_an_answer(client_type: 
 
 def test_an_answer_of_which_the_client_sees_nothing_matches_nothing() -> None:
     nothing = ProxyExchange((), ({"role": "assistant", "content": "Hm."},))
-    assert nothing.length_at([{"role": "user", "content": "And now?"}], 0) == 0
+    assert nothing.length_at([Item(json.dumps({"content": "And now?"}))], 0) == 0
 
 
 def test_blanks_between_texts_may_be_lost_when_a_client_sends_an_answer_again() -> None:
     shown = {"role": "assistant", "content": [{"text": "I ask. "}, {"text": "It is 4.\n"}]}
     again = {"role": "assistant", "content": [{"text": "I ask."}, {"text": "It is 4."}]}
-    assert ProxyExchange((shown,), ()).length_at([again], 0) == 1
+    assert ProxyExchange((shown,), ()).length_at([Item(json.dumps(again))], 0) == 1
 
 
 def test_usage_next_to_a_choice_is_of_all_replies_too() -> None:
     """As OpenRouter writes it, with what it costs."""
-    reply = ChatReply()
+    reply = Replies("openai_chat", NAMES)
     call = {"index": 0, "id": "c", "function": {"name": "fetch_whole", "arguments": "{}"}}
     shown = b""
     for delta, reason in [
@@ -272,9 +277,9 @@ def test_usage_next_to_a_choice_is_of_all_replies_too() -> None:
             ({"delta": {"content": ""}, "finish_reason": None}, {"prompt_tokens": 2, "cost": 0.5}),
         ]:
             chunk = {"id": reason, "choices": [choice], "usage": usage}
-            shown += b"".join(reply.feed(json.dumps(chunk)))
+            shown += reply.feed(json.dumps(chunk))
         reply.finish()
-    shown += b"".join(reply.end())
+    shown += reply.end()
     chunks = [json.loads(line[6:]) for line in shown.decode().split("\n\n") if "{" in line]
     usages = [chunk["usage"] for chunk in chunks if chunk.get("usage")]
     assert usages == [{"prompt_tokens": 4, "cost": 1.0}]
@@ -283,12 +288,12 @@ def test_usage_next_to_a_choice_is_of_all_replies_too() -> None:
 
 def test_contents_that_are_parts_are_joined() -> None:
     """As Mistral writes them where a model thinks."""
-    reply = ChatReply()
+    reply = Replies("openai_chat", NAMES)
     for number in (1, 2):
         reply.begin()
         part = {"type": "text", "text": f"part {number}"}
         choice = {"delta": {"content": [part]}, "finish_reason": "stop"}
-        assert f"part {number}" in b"".join(reply.feed(json.dumps({"choices": [choice]}))).decode()
+        assert f"part {number}" in reply.feed(json.dumps({"choices": [choice]})).decode()
         reply.finish()
     content = reply.joined()["choices"][0]["message"]["content"]
     assert [each["text"] for each in content] == ["part 1", "part 2"]
@@ -307,7 +312,7 @@ def test_each_of_several_answers_to_the_same_messages_is_put_back(tmp_path: Path
                 store.keep_exchange("s", b"1", ProxyExchange((said(name),), real), "openai_chat")
         for known in (store, Kept(threads)):
             for name in "AB":
-                items = [Item(each, json.dumps(each)) for each in (said("?"), said(name))]
+                items = [Item(json.dumps(each)) for each in (said("?"), said(name))]
                 answers = [(), known.exchanges("s", b"1")]
                 found = with_exchanges(items, answers.__getitem__)
                 assert [item.value["content"] for item in found] == ["?", f"hidden {name}", name]

@@ -36,14 +36,14 @@ def asked_back(outcome: Outcome, hidden: str) -> str:
     assert asking is not None
     function = {"name": "request_context", "arguments": json.dumps(QUESTION)}
     call = {"id": hidden, "type": "function", "function": function}
-    reply = asking.reply()
-    reply.begin()
-    reply.take(reply_of(tool_calls=[call]))
-    following = asking.next_request(reply)
+    replies = asking.replies()
+    replies.begin()
+    replies.take(reply_of(tool_calls=[call]))
+    following = asking.next_request(replies)
     assert following is not None
-    reply.begin()
-    reply.take(reply_of(content="The pilot of 7."))
-    assert asking.next_request(reply) is None
+    replies.begin()
+    replies.take(reply_of(content="The pilot of 7."))
+    assert asking.next_request(replies) is None
     return str(json.loads(following)["messages"][-1]["content"])
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from rehydrate.agent.model import Reply, Stop, check_compiled_for
+from rehydrate.agent.model import Reply, check_compiled_for
 from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 MAX_TOKENS = 8_192
 _MAX_UNSTREAMED_TOKENS = 8_192
 
-_STOPS: Mapping[str, Stop] = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-    "pause_turn": "pause",
-    # Of pause_after_compaction: the next request goes on from the block. Read on 2026-11-27 in
-    # anthropic's lib/tools/_beta_runner.py.
-    "compaction": "pause",
-}
-_THINKING = ("thinking", "redacted_thinking")
 _REMOVED = frozenset({"temperature", "top_p", "top_k"})
 """Parameters that the API's version 2026-10-21, which the SDK sends from 2.0 on, answers with 400:
 https://platform.claude.com/docs/en/api/migration-2026-10-21"""
@@ -40,55 +30,6 @@ _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The beta in which the API accepts ``block_binding`` and reports the blocks that it dropped."""
 
 PrefixMismatch = Literal["error", "drop_block"]
-
-
-class MessageAccumulator:
-    """Joins the events of a stream to the message."""
-
-    def __init__(self) -> None:
-        """Start without events."""
-        self._message: dict[str, Any] = {}
-        self._blocks: dict[int, dict[str, Any]] = {}
-        self._partial_json: dict[int, str] = {}
-        """The input of each call so far, by the index of its block."""
-
-    def add(self, event: Mapping[str, Any]) -> str:
-        """Add the next event; return the piece of text in it, or ""."""
-        kind = event.get("type")
-        if kind == "message_start":
-            self._message = event["message"]
-        elif kind == "content_block_start":
-            self._blocks[event["index"]] = event["content_block"]
-            return _text(event["content_block"])
-        elif kind == "content_block_delta":
-            index, delta = event["index"], event["delta"]
-            if delta.get("type") == "input_json_delta":
-                self._partial_json[index] = (
-                    self._partial_json.get(index, "") + delta["partial_json"]
-                )
-            else:
-                _append_delta(self._blocks[index], delta)
-                return str(delta.get("text") or "")
-        elif kind == "message_delta":
-            self._message |= event["delta"]
-            if event.get("input_transformations") is not None:
-                self._message["input_transformations"] = event["input_transformations"]
-            usage = {key: value for key, value in (event.get("usage") or {}).items() if value}
-            self._message["usage"] = {**(self._message.get("usage") or {}), **usage}
-        return ""
-
-    def body(self) -> dict[str, Any] | None:
-        """Return the message; None if no event had a stop reason."""
-        if self._message.get("stop_reason") is None:
-            return None
-        for index, text in self._partial_json.items():
-            if not text:
-                continue
-            try:
-                self._blocks[index]["input"] = json.loads(text)
-            except ValueError:  # the API accepts invalid JSON only under this key
-                self._blocks[index]["input"] = {"INVALID_JSON": text}
-        return {**self._message, "content": [self._blocks[each] for each in sorted(self._blocks)]}
 
 
 class AnthropicModel(SdkModel):
@@ -117,7 +58,6 @@ class AnthropicModel(SdkModel):
 
     _provider = "anthropic"
     _package = _extra = "anthropic"
-    _accumulator = MessageAccumulator
 
     def __init__(
         self,
@@ -192,21 +132,9 @@ class AnthropicModel(SdkModel):
 
         return EventStream(self._provider, advance, stream.close)
 
-    def _is_answer(self, body: Mapping[str, Any]) -> bool:
-        return isinstance(body.get("content"), list)
-
     def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
-        del prompt
-        stop = _STOPS.get(body.get("stop_reason") or "", "answer")
-        blocks = resendable_blocks(body["content"], stop)
-        return self._make_reply(
-            body,
-            entries=[{"role": "assistant", "content": blocks}] if blocks else [],
-            text="".join(map(_text, body["content"])),
-            calls=filter(_is_call, blocks),
-            stop=stop,
-            input_transformations=body.get("input_transformations") or (),
-        )
+        changed = tuple(body.get("input_transformations") or ())
+        return replace(super()._read_reply(body, prompt), input_transformations=changed)
 
 
 def _with_betas(arguments: dict[str, Any], betas: Sequence[str]) -> dict[str, Any]:
@@ -232,41 +160,3 @@ def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str,
     return _with_betas(
         {**options, "thinking": {**thinking, "block_binding": binding}}, [_BINDING_BETA]
     )
-
-
-def resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:
-    """Return the blocks of an answer that the API accepts in a request.
-
-    Dropped are empty texts, calls that were cut off or refused, and thinking at the end, which no
-    block follows.
-    """
-    kept = [each for each in blocks if each.get("type") != "text" or each.get("text")]
-    if stop == "refusal":
-        kept = [each for each in kept if each.get("type") == "text"]
-    elif stop == "length" and kept and str(kept[-1].get("type")).endswith("tool_use"):
-        kept.pop()
-    while kept and stop != "pause" and kept[-1].get("type") in _THINKING:
-        kept.pop()
-    is_blank = all(each.get("type") == "text" and not _text(each).strip() for each in kept)
-    return [] if is_blank else kept
-
-
-def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Append a delta to a block: texts grow, a citation joins the list of citations."""
-    for key, value in delta.items():
-        if key == "type":
-            continue
-        if key == "citation":
-            block["citations"] = [*(block.get("citations") or ()), value]
-        elif isinstance(value, str) and isinstance(block.get(key), str):
-            block[key] += value
-        elif value is not None:
-            block[key] = value
-
-
-def _is_call(block: Mapping[str, Any]) -> bool:
-    return block.get("type") == "tool_use"
-
-
-def _text(block: Mapping[str, Any]) -> str:
-    return str(block.get("text") or "") if block.get("type") == "text" else ""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
 
+from rehydrate import _native
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
 from rehydrate._text import unicode_inside, warn_once
-from rehydrate.agent.model import OnText, Reply, Stop, check_compiled_for
+from rehydrate.agent.model import OnText, Reply, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
     error_from_body,
@@ -150,28 +151,17 @@ T = TypeVar("T")
 _Send: TypeAlias = Callable[[Any, Mapping[str, Any]], Awaitable[T]]
 
 
-class StreamAccumulator(Protocol):
-    """Joins the events of a stream to the body that an answer without a stream has."""
-
-    def add(self, event: Mapping[str, Any], /) -> str:
-        """Add the next event; return the piece of text in it, or ""."""
-
-    def body(self) -> dict[str, Any] | None:
-        """Return the body; None if the stream ended too early."""
-
-
 class SdkModel(ABC):
     """A model that is asked through an SDK's client.
 
-    A subclass makes the client, accumulates the events of a stream, and reads the body. A streamed
-    answer and a whole one are read by the same code, so they give the same reply.
+    A subclass makes the client and sends the request. The engine joins the events of a stream to
+    the body that a whole answer has, so that both give the same reply.
     """
 
     _provider: ClassVar[Provider]
     _package: ClassVar[str]
     _extra: ClassVar[str]
     """The extra of `rehydrate` that brings the package."""
-    _accumulator: ClassVar[Callable[[], StreamAccumulator]]
     _must_stream = False
 
     def __init__(
@@ -231,6 +221,21 @@ class SdkModel(ABC):
             self._check_body(body)
             return self._read_reply(body, prompt)
 
+    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
+        """Return the reply that the body holds."""
+        del prompt
+        entries, text, calls, stop, usage, model, id_ = _native.read_answer(self._provider, body)
+        read_calls = tuple(filter(None, map(ToolCall.read, calls)))
+        return Reply(
+            tuple(entries),
+            text,
+            read_calls,
+            self._billed(usage or {}),
+            "calls" if read_calls else stop,
+            str(model or self._name),
+            str(id_ or ""),
+        )
+
     def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         return options
 
@@ -270,16 +275,17 @@ class SdkModel(ABC):
         if on_text is None and not self._must_stream:
             return await self._send(self._whole, arguments)
         events = await self._send(self._open_stream, arguments)
-        accumulator = type(self)._accumulator()
+        joiner = _native.AnswerJoiner(self._provider)
         try:
             async for event in events:
                 with malformed_as_provider_errors(self._provider):
-                    text = accumulator.add(event)
+                    text = joiner.add(event)
                 if text and on_text is not None:
                     on_text(text)
         finally:
             await events.aclose()
-        body = accumulator.body()
+        with malformed_as_provider_errors(self._provider):
+            body = joiner.body()
         if body is None:
             problem = "the stream ended before the answer was whole"
             raise ProviderUnavailableError(self._provider, None, problem)
@@ -295,34 +301,12 @@ class SdkModel(ABC):
 
     def _check_body(self, body: Any) -> None:
         """Raise for a body that is not an answer: some gateways send status 200 and an error."""
-        if isinstance(body, Mapping) and body.get("error"):
-            raise error_from_body(self._provider, body)
-        if not isinstance(body, Mapping) or not self._is_answer(body):
-            raise unreadable_answer(self._provider, f"no answer, but {str(body)[:200]!r}")
-
-    def _make_reply(
-        self,
-        body: Mapping[str, Any],
-        *,
-        entries: Sequence[Any],
-        text: str,
-        calls: Iterable[Any],
-        stop: Stop,
-        usage: Usage | None = None,
-        input_transformations: Sequence[Mapping[str, Any]] = (),
-    ) -> Reply:
-        """Make a Reply; the fields that all providers name alike are read from the body."""
-        read_calls = tuple(filter(None, map(ToolCall.read, calls)))
-        return Reply(
-            tuple(entries),
-            text,
-            read_calls,
-            self._billed(body.get("usage") or {}) if usage is None else usage,
-            "calls" if read_calls else stop,
-            str(body.get("model") or self._name),
-            str(body.get("id") or ""),
-            tuple(input_transformations),
-        )
+        if isinstance(body, Mapping):
+            if (reported := _native.reported_in(self._provider, body)) is not None:
+                raise error_from_body(self._provider, reported)
+            if _native.is_answer(self._provider, body):
+                return
+        raise unreadable_answer(self._provider, f"no answer, but {str(body)[:200]!r}")
 
     def _billed(self, usage: Mapping[str, Any]) -> Usage:
         """Return the tokens billed; none where the endpoint's figures contradict each other, since
@@ -356,11 +340,3 @@ class SdkModel(ABC):
     @abstractmethod
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
         """Send a request and return the events of its answer."""
-
-    @abstractmethod
-    def _is_answer(self, body: Mapping[str, Any]) -> bool:
-        """Return whether the body has the shape of an answer."""
-
-    @abstractmethod
-    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
-        """Return the reply that the body holds."""

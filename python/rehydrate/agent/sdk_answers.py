@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import ssl
 import time
 from collections import deque
@@ -22,89 +21,10 @@ from typing import Any, Self
 
 import anyio
 
+from rehydrate import _native, errors
 from rehydrate._text import error_text
-from rehydrate.errors import (
-    ContextOverflowError,
-    ProviderError,
-    ProviderUnavailableError,
-    RateLimitError,
-    RequestRefusedError,
-)
+from rehydrate.errors import ProviderError, ProviderUnavailableError, RequestRefusedError
 
-# What each provider and server answers to a prompt that is too long.
-_OVERFLOW = re.compile(
-    "|".join(
-        (
-            r"prompt is too long",  # Anthropic: "prompt is too long: 207791 tokens > 200000"
-            r"exceed context limit",  # Anthropic, with max_tokens: "178959 + 64000 > 200000"
-            r"request exceeds the maximum size",  # Anthropic, 413
-            r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral, OpenRouter
-            r"exceeds? the context window",  # OpenAI Responses
-            r"input tokens exceed the configured limit",  # OpenAI
-            # OpenAI and Groq: a request above the limit per minute never fits.
-            r"request too large for .{0,300}tokens per min",
-            r"longer than the maximum model length",  # vLLM, an image in the prompt
-            r"context length is only",  # vLLM
-            r"exceeds the available context size",  # llama.cpp, newer Ollama
-            r"context size has been exceeded",  # llama.cpp
-            r"exceeds the context length",  # Ollama
-            r"exceeded max context length",  # Ollama
-            r"greater than the context length",  # LM Studio
-            r"contextwindowexceedederror",  # LiteLLM's proxy, for any provider
-            r"exceeds the maximum number of tokens allowed",  # Gemini
-            r"maximum prompt length is",  # xAI
-            r"reduce the length of the messages",  # Groq
-            r"exceeded model token limit",  # Moonshot
-            r"input is too long for requested model",  # Bedrock
-            r"too many total text bytes",  # Bedrock
-        )
-    ),
-    re.I | re.S,
-)
-_OVERFLOW_CODES = frozenset(
-    {
-        "context_length_exceeded",  # OpenAI
-        "string_above_max_length",  # OpenAI: one text over 10 MB
-        "exceed_context_size_error",  # llama.cpp
-        "request_too_large",  # Anthropic
-        "model_context_window_exceeded",
-    }
-)
-_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-# An error inside a stream comes with status 200; its type says which status it means.
-_STATUS_BY_TYPE = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "invalid_prompt": 400,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "insufficient_quota": 429,
-    "context_length_exceeded": 400,
-    "api_error": 500,
-    "server_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-# Bedrock's, the same for an answer and for an event of a stream.
-_STATUS_BY_AWS_CODE = {
-    "accessdenied": 403,
-    "internalserver": 500,
-    "modelerror": 424,
-    "modelnotready": 429,
-    "modelstreamerror": 424,
-    "modeltimeout": 408,
-    "resourcenotfound": 404,
-    "serviceunavailable": 503,
-    "throttling": 429,
-    "validation": 400,
-}
-_TRANSIENT = frozenset({408, 409, 424, 425})
-"""424 is Bedrock's: the model failed."""
-_MAX_MESSAGE_CHARS = 2_000
 _WITHOUT_BODY = {"APIConnectionError", "APIResponseValidationError"}
 _TIMEOUTS = {"APITimeoutError", "TimeoutException", "ReadTimeoutError", "ConnectTimeoutError"}
 _TRANSPORT_NAMES = {
@@ -192,33 +112,22 @@ def error_from_body(
     >>> error_from_body("vllm", {"message": "This model's maximum context length is 4096 tokens."})
     ContextOverflowError('vllm', None, "This model's maximum context length is 4096 tokens.", None)
     """
-    message, codes, own_status = _reported(body, fallback)
-    if status is None or status < 300:
-        status = own_status
-    kind = _error_class(status, message, codes)
+    kind, status, message, delay = _native.read_error(body, status, fallback)
     wait = retry_after_seconds(headers or {})
-    return kind(provider, status, message, _retry_delay(body) if wait is None else wait)
+    error: ProviderError = getattr(errors, kind)(
+        provider, status, message, delay if wait is None else wait
+    )
+    return error
 
 
 def _error_from_aws(provider: str, reported: Mapping[str, Any], fallback: str) -> ProviderError:
     """Return the error that botocore read from an answer or from an event."""
     fields, about = reported.get("Error") or {}, reported.get("ResponseMetadata") or {}
     code = str(fields.get("Code") or "")
-    known = _STATUS_BY_AWS_CODE.get(code.lower().removesuffix("exception"))
     body = {"message": fields.get("Message"), "code": code}
-    status = known or about.get("HTTPStatusCode")
+    status = _native.aws_status(code) or about.get("HTTPStatusCode")
     headers = about.get("HTTPHeaders")
     return error_from_body(provider, body, status=status, headers=headers, fallback=fallback)
-
-
-def _retry_delay(body: object) -> float | None:
-    """Return the wait of Gemini's ``RetryInfo``, such as "34s"; None if there is none."""
-    error = body.get("error") if isinstance(body, Mapping) else None
-    details = error.get("details") if isinstance(error, Mapping) else None
-    for each in details if isinstance(details, list) else ():
-        if isinstance(each, Mapping) and "retryDelay" in each:
-            return _number(str(each["retryDelay"]).removesuffix("s"))
-    return None
 
 
 def unreadable_answer(provider: str, problem: str) -> ProviderUnavailableError:
@@ -248,47 +157,6 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     return max(then - (time.time() if now is None else now), 0.0)
 
 
-def _reported(body: object, fallback: str) -> tuple[str, frozenset[str], int | None]:
-    """Return the message of the error that a body reports, its type and code (providers use either
-    for the same thing), and its status."""
-    if isinstance(body, (str, bytes)):
-        text = body if isinstance(body, str) else body.decode(errors="replace")
-        try:
-            body = json.loads(text)
-        except ValueError:
-            body = {"message": text}
-    fields: Any = body if isinstance(body, Mapping) else {}
-    inner = fields.get("error")
-    if isinstance(inner, Mapping):
-        fields = inner
-    elif isinstance(inner, str):  # Ollama's own format
-        fields = {"message": inner}
-    message = fields.get("message") or fields.get("detail") or fallback
-    if not isinstance(message, str):
-        message = json.dumps(message, ensure_ascii=False, default=str)
-    code = fields.get("code")
-    codes = [each for each in (code, fields.get("type")) if isinstance(each, str)]
-    number = _number(code) if isinstance(code, (str, int)) else None
-    is_status = number is not None and 400 <= number < 600
-    status = int(number or 0) if is_status else None
-    for each in codes:
-        status = status or _STATUS_BY_TYPE.get(each)
-    message = message.strip()[:_MAX_MESSAGE_CHARS] or "no reason given"
-    return message, frozenset(codes), status
-
-
-def _error_class(status: int | None, message: str, codes: frozenset[str]) -> type[ProviderError]:
-    if status not in (401, 403) and (
-        codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(message)
-    ):
-        return ContextOverflowError
-    if status == 429:
-        return RequestRefusedError if codes & _NO_CREDIT else RateLimitError
-    if status is None or status >= 500 or status in _TRANSIENT:
-        return ProviderUnavailableError
-    return RequestRefusedError
-
-
 def _number(value: object) -> float | None:
     """Return a finite number from 0 up, also from its text; None for anything else."""
     try:
@@ -298,7 +166,6 @@ def _number(value: object) -> float | None:
     return number if math.isfinite(number) and number >= 0 else None
 
 
-_LINE_END = re.compile(rb"\r\n|\n|\r")
 _DRAIN_SECONDS = 0.1
 
 
@@ -343,7 +210,7 @@ class ResponseStream(EventStream):
         """Take the HTTP library's response, whose body is unread."""
         super().__init__(provider, self._event, response.aclose)
         self._chunks = response.aiter_bytes()
-        self._decoder = EventDecoder()
+        self._decoder = _native.EventDecoder()
         self._decoded: deque[str] = deque()
         self._has_ended = False
 
@@ -365,36 +232,3 @@ class ResponseStream(EventStream):
         if isinstance(event, dict) and event.get("error"):
             raise error_from_body(self._provider, event)
         return event if isinstance(event, dict) else {}
-
-
-class EventDecoder:
-    """Decodes server-sent events from bytes that may be cut anywhere.
-
-    >>> decoder = EventDecoder()
-    >>> [*decoder.feed(b"event: a\\r\\ndata: 1\\r"), *decoder.feed(b"\\n\\r\\ndata: 2\\n\\n")]
-    ['1', '2']
-    """
-
-    def __init__(self) -> None:
-        """Start without bytes."""
-        self._rest = bytearray()
-        """Of a line that has no end yet."""
-        self._data_lines: list[str] = []
-
-    def feed(self, chunk: bytes) -> Iterator[str]:
-        """Yield the data of each event that these bytes complete."""
-        # A carriage return at the end may be the first half of a line end: it waits.
-        has_end = self._rest.endswith(b"\r") or _LINE_END.search(chunk) is not None
-        self._rest += chunk
-        if not has_end:
-            return
-        held_back = b"\r" if self._rest.endswith(b"\r") else b""
-        *lines, rest = _LINE_END.split(self._rest.removesuffix(held_back))
-        self._rest = bytearray(rest + held_back)
-        for line in lines:
-            if line.startswith(b"data:"):
-                data = line[5:].removeprefix(b" ").decode(errors="replace")
-                self._data_lines.append(data)
-            elif not line and self._data_lines:
-                yield "\n".join(self._data_lines)
-                self._data_lines = []

@@ -18,6 +18,8 @@
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
+//! event_stream   server-sent events in one             failures    what a provider's error means
+//! memory_files   how a model sees its memory's files    json_spans   where the values of a JSON text are
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! reports        cells in columns, and what moved
 //! times          one time, as people write it          thread_log    what a thread's records add up to
@@ -35,12 +37,16 @@ pub mod conversation;
 pub mod embed;
 pub mod engine;
 pub mod error;
+pub mod event_stream;
 pub mod excerpts;
+pub mod failures;
 pub mod hook_settings;
 pub mod index;
 pub mod interrupt;
+pub mod json_spans;
 pub mod json_stream;
 pub mod linting;
+pub mod memory_files;
 pub mod model_names;
 pub mod notes;
 pub mod packing;

@@ -42,7 +42,7 @@ pub use background::settle;
 pub use facade::{Additions, DEFAULT_INDEX_BYTES, Options, Store};
 pub use fork_guard::{ForkGuard, guard_fork};
 pub use item::{Added, Filter, Item, Link, NewItem, Tier, handle_for};
-pub use limits::Limits;
+pub use limits::{Candidate, Limits, beyond};
 pub use purge::Purge;
 pub use read::{Page, Paging};
 pub use search::{Hit, Near, SearchRequest};

@@ -1,4 +1,4 @@
-//! The index of items that a server keeps: what ranks them, their handles and snippets.
+//! The index of items that a server keeps: what ranks them, their handles and snippets, and which go beyond limits.
 use pyo3::prelude::*;
 use rehydrate_core::error::Error;
 use rehydrate_core::index::{Filter, Fusion, InMemoryIndex, KnnTarget, Meta, OwnedEntry, Query, Recall};
@@ -155,4 +155,22 @@ pub fn snippets(py: Python<'_>, texts: Vec<Text>, query: Text) -> PyResult<Vec<(
         };
         Ok(texts.iter().map(place).collect())
     })
+}
+
+/// Id, tier, bytes, when it was last said or found, trust, and how often it was found.
+type CandidateRow = (i64, u8, i64, i64, f64, i64);
+
+/// The ids of warm items that become cold, and of cold ones that go, where a namespace holds so many items and bytes.
+#[pyfunction]
+pub fn beyond_limits(
+    rows: Vec<CandidateRow>,
+    items: i64,
+    bytes: i64,
+    max_items: Option<u64>,
+    max_bytes: Option<u64>,
+) -> (Vec<i64>, Vec<i64>) {
+    let limits = store::Limits { items: max_items, bytes: max_bytes, age_ms: None };
+    let candidate =
+        |(id, tier, bytes, newest, trust, uses)| store::Candidate::new(id, tier, bytes, newest, trust, uses);
+    store::beyond(rows.into_iter().map(candidate).collect(), items, bytes, &limits)
 }

@@ -1,4 +1,5 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
+mod answers;
 mod arrow;
 mod caps;
 mod checks;
@@ -18,6 +19,7 @@ mod json_stream;
 mod langgraph;
 mod layout;
 mod linting;
+mod memory_files;
 mod model_names;
 mod notes;
 mod onnx;
@@ -32,6 +34,8 @@ mod prompt_cache;
 mod questions;
 mod reading;
 mod redact;
+mod request_body;
+mod server_text;
 mod sessions;
 mod store;
 mod terminal;
@@ -44,10 +48,16 @@ use pyo3::prelude::*;
 
 /// The Rust core, for the package: private.
 ///
-/// The free-threaded interpreter may stay so: classes are frozen (but `Draft`, which its one reader fills), what calls share is
-/// behind locks, in atomics or written once, and nothing counts on one thread at a time.
+/// The free-threaded interpreter may stay so: classes are frozen (but those that one reader fills: `Draft`, `AnswerJoiner`,
+/// `Bill`, `EventDecoder`, `Replies`), what calls share is behind locks, in atomics or written once, and nothing counts on
+/// one thread at a time.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::answers::{
+        AnswerJoiner, Bill, EventDecoder, Replies, aws_status, error_event, is_answer, read_answer, read_error,
+        reported_in,
+    };
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
@@ -77,7 +87,7 @@ mod _native {
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
-    use super::item_index::{ItemIndex, handles, snippets};
+    use super::item_index::{ItemIndex, beyond_limits, handles, snippets};
     #[pymodule_export]
     use super::json_stream::JsonStream;
     #[pymodule_export]
@@ -86,6 +96,8 @@ mod _native {
     use super::layout::Layout;
     #[pymodule_export]
     use super::linting::lint;
+    #[pymodule_export]
+    use super::memory_files::{memory_command, memory_excess, memory_snippet};
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
@@ -124,6 +136,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
+    use super::request_body::RequestBody;
+    #[pymodule_export]
+    use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
     use super::sessions::{
         SessionPart, TranscriptReader, clean_text, paired_entries, said_entries, said_in, settings_with_hooks,

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate._native import EventDecoder
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel, sdk
-from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
 from tests.agent.models.fake_transport import FakeTransport, ask, events, openai, prompt
 from tests.agent.models.test_openai_chat import chunks
@@ -229,4 +229,4 @@ def test_what_is_decoded_does_not_depend_on_where_the_bytes_are_cut(listed, cuts
 def test_lines_end_at_carriage_returns_and_line_feeds_only():
     # Python's splitlines, and some HTTP libraries, would cut these in two.
     text = "a\u2028b\u0085c\x0bd\x1ce"
-    assert list(EventDecoder().feed(f"data: {text}\n\n".encode())) == [text]
+    assert EventDecoder().feed(f"data: {text}\n\n".encode()) == [text]

@@ -9,7 +9,6 @@ import pytest
 from rehydrate import Context, Memory
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.memory_tool import FileLimits, MemoryFiles
-from rehydrate.integrations.memory_tool.commands import MAX_VIEW_CHARS
 from tests.integrations.memory_tool.commands import (
     NOTES,
     TEXT,
@@ -182,7 +181,7 @@ def test_a_long_file_is_shown_in_parts_that_together_are_the_whole(files):
     while first:
         lines = files.run(view(NOTES, first, -1)).split("\n")[1:]
         more = lines.pop() if lines[-1].startswith("[lines") else ""
-        assert sum(map(len, lines)) < 2 * MAX_VIEW_CHARS
+        assert sum(map(len, lines)) < 2 * 16_000
         shown += [line.partition("\t")[2] for line in lines]
         first = int(more.partition("view_range [")[2].partition(",")[0] or 0)
     assert "\n".join(shown) == text

@@ -25,7 +25,7 @@ from rehydrate.errors import (
 )
 from rehydrate.memory.postgres import PostgresStore
 from rehydrate.memory.postgres.connections import verify_version
-from rehydrate.memory.postgres.failures import shown
+from rehydrate.memory.store import shown
 from tests.memory.stress.postgres import check_kills
 from tests.postgres_server import server
 

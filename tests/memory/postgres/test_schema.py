@@ -18,7 +18,7 @@ from rehydrate.errors import (
     StoreReadOnlyError,
 )
 from rehydrate.memory.postgres import PostgresStore
-from rehydrate.memory.postgres.failures import is_passing, refused
+from rehydrate.memory.postgres.connections import is_passing, refused
 from rehydrate.memory.postgres.schema import STEPS
 from tests.postgres_server import TABLES
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rehydrate import Embedder, Memory
+from rehydrate._native import read_server_text, server_text
 from rehydrate.memory import MemoryItem
-from rehydrate.memory.postgres.failures import decoded, encoded
 
 pytest.importorskip("psycopg")
 
@@ -108,7 +108,7 @@ def test_hostile_text_comes_back_as_it_was(opened: Callable[..., Memory], text: 
             assert hit.item.text == text
     assert memory.recall([text]) is not None
     assert memory.verify().ok
-    assert decoded(encoded(text)) == text
+    assert read_server_text(server_text(text)) == text
 
 
 def test_a_text_of_megabytes_is_kept_and_found(opened: Callable[..., Memory]):

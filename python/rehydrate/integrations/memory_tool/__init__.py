@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         AsyncRehydrateMemoryTool as AsyncRehydrateMemoryTool,
         RehydrateMemoryTool as RehydrateMemoryTool,
     )
-    from rehydrate.integrations.memory_tool.commands import FileLimits as FileLimits
+    from rehydrate.integrations.memory_tool.definition import FileLimits as FileLimits
     from rehydrate.integrations.memory_tool.memory_files import MemoryFiles as MemoryFiles
 
 __all__, __dir__, __getattr__ = front(__name__)

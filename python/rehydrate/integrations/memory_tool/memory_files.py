@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from rehydrate import _native
 from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._native import tool_definition
@@ -23,14 +24,12 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.host_thread import RehydrateWarning
-from rehydrate.integrations.memory_tool import commands
-from rehydrate.integrations.memory_tool.commands import (
+from rehydrate.integrations.memory_tool.definition import (
     DESCRIPTION,
     NAME,
     ROOT,
     SCHEMA,
     FileLimits,
-    Refusal,
 )
 from rehydrate.memory.folder import chunks
 from rehydrate.memory.items import MemoryItem
@@ -148,7 +147,7 @@ class MemoryFiles:
         self._memory = memory_of_tool(memory, namespace)
         assert self._memory.namespace is not None
         check_type("limits", limits, FileLimits, "pass FileLimits(...)")
-        self._log = FileLog(_native(memory, threads), self._memory.namespace, ROOT)
+        self._log = FileLog(_threads_of(memory, threads), self._memory.namespace, ROOT)
         self._limits = limits
         check_share("trust", trust)
         self._trust = trust
@@ -164,11 +163,9 @@ class MemoryFiles:
 
     def answer(self, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         """Carry out a command; return the answer, and whether it is an error."""
-        if not isinstance(arguments, Mapping):
-            return f"Error: the arguments are {arguments!r}; send an object", True
         try:
             return self._run(arguments), False
-        except Refusal as refusal:
+        except _Refusal as refusal:
             return as_unicode(str(refusal)), True
 
     arun = stored(run)
@@ -233,58 +230,49 @@ class MemoryFiles:
     def _run(self, arguments: Mapping[str, Any]) -> str:
         for _ in range(_MAX_TRIES):
             files = self._log.read()
-            outcome = commands.run(arguments, files.texts, overwrites=self._overwrites)
-            changes, removed = self._without_secrets(outcome.changes)
+            new, answer, is_error, edited = _native.memory_command(
+                arguments, files.texts, self._overwrites
+            )
+            if is_error:
+                raise _Refusal(answer)
+            changes, removed = self._without_secrets(new)
             self._check_limits(files, changes)
             if changes and not self._log.write(files, changes):
                 continue
             if changes or not self._is_indexed:
                 self._index(changes)
-            answer = outcome.answer({**files.texts, **{k: v or "" for k, v in changes.items()}})
+            if edited is not None:
+                path, line = edited
+                answer += _native.memory_snippet(changes[path] or "", line)
             if removed:
                 answer += f"\nSecrets were left out of the file: {', '.join(removed)}."
             return answer
-        raise Refusal("Error: the files are changed by others all the time; try again")
+        raise _Refusal("Error: the files are changed by others all the time; try again")
 
     def _without_secrets(
-        self, changes: Mapping[str, str | None]
+        self, changes: dict[str, str | None]
     ) -> tuple[dict[str, str | None], list[str]]:
         """Return the changes without secrets, and which kinds there were."""
         redactor = self._memory.redactor
         if redactor is None:
-            return dict(changes), []
+            return changes, []
         kept: dict[str, str | None] = {}
         kinds: set[str] = set()
         for path, text in changes.items():
             if text is not None and redactor(path).redactions:
-                raise Refusal("Error: the path holds a secret; choose another name")
+                raise _Refusal("Error: the path holds a secret; choose another name")
             found = None if text is None else redactor(text)
             kept[path] = None if found is None else found.text
             kinds |= {each.name for each in found.redactions} if found else set()
         return kept, sorted(kinds)
 
-    def _check_limits(self, files: Files, changes: Mapping[str, str | None]) -> None:
+    def _check_limits(self, files: Files, changes: dict[str, str | None]) -> None:
         limits = self._limits
-        sizes = {path: len(text.encode()) for path, text in changes.items() if text is not None}
-        if not sizes:
-            return
-        path, size = max(sizes.items(), key=lambda each: each[1])
-        if size > limits.max_file_bytes:
-            raise Refusal(
-                f"Error: {path} would have {size:,} bytes, and a file at most "
-                f"{limits.max_file_bytes:,}; divide it, or leave out what is not needed"
-            )
-        others = [text for path, text in files.texts.items() if path not in changes]
-        if len(others) + len(sizes) > limits.max_files:
-            raise Refusal(
-                f"Error: there would be more than {limits.max_files:,} files; delete some first"
-            )
-        total = sum(len(text.encode()) for text in others) + sum(sizes.values())
-        if total > limits.max_bytes:
-            raise Refusal(
-                f"Error: the files would have {total:,} bytes, and all together at most "
-                f"{limits.max_bytes:,}; delete what is not needed first"
-            )
+        excess = _native.memory_excess(
+            files.texts, changes, limits.max_file_bytes, limits.max_bytes, limits.max_files
+        )
+        if excess is not None:
+            raise _Refusal(excess)
 
     def _index(self, changes: Mapping[str, str | None]) -> None:
         """Bring the passages up to date with the files.
@@ -316,7 +304,11 @@ class MemoryFiles:
             )
 
 
-def _native(memory: Memory, threads: Threads | None) -> Any:
+class _Refusal(Exception):  # noqa: N818  it is an answer, not an error of the program
+    """Its message is the answer to the model; nothing was changed."""
+
+
+def _threads_of(memory: Memory, threads: Threads | None) -> Any:
     from rehydrate.context.threads import Threads
 
     if threads is not None:
@@ -342,7 +334,7 @@ left of them, some 80 bytes each, is not looked at again for as many."""
 class Files(NamedTuple):
     """All files at one moment."""
 
-    texts: Mapping[str, str]
+    texts: dict[str, str]
     """By path."""
     records: int = 0
     """How many records the log has: a change is written only where it still has as many."""

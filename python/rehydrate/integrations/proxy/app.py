@@ -22,8 +22,8 @@ import anyio
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import COMPUTING, STORING
+from rehydrate._native import EventDecoder
 from rehydrate._text import safe_error_text
-from rehydrate.agent.sdk_answers import EventDecoder
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.integrations.proxy.asking import Asking, written
@@ -320,7 +320,7 @@ class Proxy:
                     await answer.pass_on(response)
 
     async def _go_on(self, exchange: ClientRequest, asking: Asking, answer: Answer) -> None:
-        reply, content = asking.reply(), exchange.outcome.body
+        replies, content = asking.replies(), exchange.outcome.body
         for _ in range(MAX_REPLIES):
             async with self._reply(exchange, content, is_read=True) as response:
                 if response.status_code != HTTPStatus.OK:
@@ -330,25 +330,25 @@ class Proxy:
                 if asking.is_streamed and not kind.startswith("text/event-stream"):
                     await answer.pass_on(response)
                     return
-                reply.begin()
+                replies.begin()
                 if asking.is_streamed:
                     await answer.start(response, is_changed=True)
                     decoder = EventDecoder()
                     async for chunk in response.aiter_bytes():
                         for data in decoder.feed(chunk):
-                            await answer.send(b"".join(reply.feed(data)))
-                    reply.finish()
+                            await answer.send(replies.feed(data))
+                    replies.finish()
                 else:
-                    reply.take(json.loads(await response.aread()))
-            content = await hand_over(lambda: asking.next_request(reply), self._pool)
+                    replies.take(json.loads(await response.aread()))
+            content = await hand_over(lambda: asking.next_request(replies), self._pool)
             if content is None:
                 break
         else:
             raise UntouchedError(f"the model asked back {MAX_REPLIES} times")
         if asking.is_streamed:
-            await answer.send(b"".join(reply.end()))
+            await answer.send(replies.end())
         else:
-            joined = written(reply.joined()).encode()
+            joined = written(replies.joined()).encode()
             await answer.start(response, is_changed=True)
             await answer.send(joined)
 
@@ -395,7 +395,7 @@ class Proxy:
 
     def _note(self, exchange: ClientRequest) -> None:
         outcome = exchange.outcome
-        usage = exchange.bill.usage() if exchange.bill else None
+        usage = exchange.usage
         self.totals.add(outcome, exchange.status, exchange.seconds, usage)
         self._log.info(
             "%s %s %s: %s, %s, %.1f ms",

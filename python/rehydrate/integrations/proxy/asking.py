@@ -2,7 +2,7 @@
 
 A request whose messages were compacted offers two tools besides the client's own.
 The proxy answers calls of them, sends the answers to the provider, and goes on with the next reply.
-The client gets one answer, which `replies.Reply` joins.
+The client gets one answer, which the engine's `Replies` joins.
 
 The provider saw more than the client did, and later requests must say the same again: it binds
 thinking to what came before it, and caches by prefix. So an `Exchange` keeps what the client's own
@@ -12,133 +12,44 @@ message is in truth, and `with_exchanges` puts it back in later requests.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from rehydrate._document import skip_blank
-from rehydrate._native import result_entries, tool_definition, unmarked
+from rehydrate._native import Replies, RequestBody, result_entries, tool_definition, unmarked
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import Reader
 from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.formats.calls import ToolCall
-from rehydrate.integrations.proxy.replies import REPLIES, Reply
 from rehydrate.messages import Provider
 
+NAMES = [REQUEST.name, FETCH.name]
+"""Of the tools whose calls the proxy answers."""
 _CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 
 
-class Item(NamedTuple):
-    """One message of a request."""
+class Item:
+    """One message of a request: as the client wrote it, and its value, which is read where it is
+    needed. Most are not: what is known of a text, its value need not say again."""
 
-    value: Any
-    text: str
-    """As the client wrote it."""
+    __slots__ = ("_value", "text")
 
+    def __init__(self, text: str, value: Any = None) -> None:
+        """Take the text; raises nothing, whatever it is."""
+        self.text = text
+        self._value = value
 
-class Body(NamedTuple):
-    """A request's JSON object."""
-
-    text: str
-    fields: dict[str, Any]
-    """Its values, without the messages."""
-    spans: dict[str, tuple[int, int]]
-    """Where each of its values is in the text."""
-    items: list[Item]
-    """The messages; none where they are not a list."""
-    key: str
-    """The field of the messages."""
-
-    def written(self, name: str) -> str:
-        """Return a value as the client wrote it; "" where there is none."""
-        start, end = self.spans.get(name, (0, 0))
-        return self.text[start:end]
-
-    def texts(self, pieces: Iterable[int | str]) -> list[str]:
-        """Return the text of each message, which is one of ours or an index of the client's."""
-        return [self.items[each].text if isinstance(each, int) else each for each in pieces]
-
-    def with_items(self, texts: Sequence[str], tools: Sequence[str] = ()) -> bytes:
-        """Return the body with other messages, these tools too, and all else as the client wrote
-        it."""
-        changes = [(*self.spans[self.key], f"[{','.join(texts)}]")]
-        if tools and self.fields.get("tools"):
-            end = self.spans["tools"][1] - 1
-            changes.append((end, end, f",{','.join(tools)}"))
-        elif tools:
-            start, end = self.spans.get("tools", (0, 0))
-            start, end = (start, end) if end else (self.text.index("{") + 1,) * 2
-            field = f"[{','.join(tools)}]"
-            changes.append((start, end, field if start < end else f'"tools":{field},'))
-        text = self.text
-        for start, end, changed in sorted(changes, reverse=True):
-            text = f"{text[:start]}{changed}{text[end:]}"
-        return text.encode()
+    @property
+    def value(self) -> Any:
+        """The message; raises ValueError where the text is no JSON."""
+        if self._value is None:
+            self._value = json.loads(self.text)
+        return self._value
 
 
-def read_body(raw: bytes, key: str) -> Body:
-    r"""Read a request whose messages are under this key; raises ValueError for any other text.
-
-    >>> body = read_body(b'{"model": "m", "input": [{"a": 1}, {"b":2}], "n": 1}', "input")
-    >>> body.fields, [item.text for item in body.items]
-    ({'model': 'm', 'n': 1}, ['{"a": 1}', '{"b":2}'])
-    >>> body.with_items(['{"b":2}'])
-    b'{"model": "m", "input": [{"b":2}], "n": 1}'
-    >>> body.with_items(['{"b":2}'], ['{"name":"f"}'])
-    b'{"tools":[{"name":"f"}],"model": "m", "input": [{"b":2}], "n": 1}'
-    """
-    text = raw.decode()
-    fields: dict[str, Any] = {}
-    spans: dict[str, tuple[int, int]] = {}
-    items: list[Item] = []
-
-    def read_item(at: int) -> int:
-        value, end = _read_value(text, at)
-        items.append(Item(value, text[at:end]))
-        return end
-
-    def read_member(at: int) -> int:
-        name, end = _read_value(text, at)
-        if not isinstance(name, str) or name in spans:
-            raise ValueError(f"{name!r} is no name, or is there twice")
-        _, _, start = _read_mark(text, end, ":")
-        if name == key and text.startswith("[", start):
-            end = _read_parts(text, start, "]", read_item)
-        else:
-            fields[name], end = _read_value(text, start)
-        spans[name] = start, end
-        return end
-
-    opening = skip_blank(text, 0)
-    if not text.startswith("{", opening):
-        raise ValueError("it isn't an object")
-    if skip_blank(text, _read_parts(text, opening, "}", read_member)) < len(text):
-        raise ValueError("there is more after the object")
-    return Body(text, fields, spans, items, key)
-
-
-_read_value = json.JSONDecoder().raw_decode
-_mark = re.compile(r"[ \t\r\n]*([,:\]}])[ \t\r\n]*")
-
-
-def _read_mark(text: str, at: int, marks: str) -> tuple[str, int, int]:
-    """Return which of the marks comes next, where it ends, and where the next thing is."""
-    found = _mark.match(text, at)
-    if found is None or found[1] not in marks:
-        raise ValueError(f"there is none of {marks!r} at {at}")
-    return found[1], found.end(1), found.end()
-
-
-def _read_parts(text: str, opening: int, closing: str, read: Callable[[int], int]) -> int:
-    """Read each part of an object or an array, and return where it ends."""
-    at = skip_blank(text, opening + 1)
-    if text.startswith(closing, at):
-        return at + 1
-    mark, marks = "", "," + closing
-    while mark != closing:
-        mark, end, at = _read_mark(text, read(at), marks)
-    return end
+def texts_of(items: Sequence[Item], pieces: Iterable[int | str]) -> list[str]:
+    """Return the text of each message, which is one of ours or an index of the client's."""
+    return [items[each].text if isinstance(each, int) else each for each in pieces]
 
 
 def written(message: Any) -> str:
@@ -156,8 +67,9 @@ def in_blocks(message: Any) -> Any:
 
 def plain_values(items: Sequence[Item]) -> Iterator[Any]:
     """Yield the messages without the marks of a cache."""
-    for value, text in items:
-        yield unmarked(value) if any(mark in text for mark in _CACHE_MARKS) else value
+    for item in items:
+        is_marked = any(mark in item.text for mark in _CACHE_MARKS)
+        yield unmarked(item.value) if is_marked else item.value
 
 
 @cache
@@ -179,13 +91,13 @@ class Exchange(NamedTuple):
     results: tuple[Any, ...] = ()
     """Answers to our calls in the last reply: they come before the results of the client's."""
 
-    def length_at(self, values: Sequence[Any], at: int) -> int:
+    def length_at(self, items: Sequence[Item], at: int) -> int:
         """Return how many of the client's messages from an index on are those of the answer."""
         wanted = [outline for each in self.shown if (outline := _outline(each))]
         if not wanted:
             return 0
-        for index in range(at, len(values)):
-            outline = _outline(values[index])
+        for index in range(at, len(items)):
+            outline = _outline(items[index].value)
             if outline is not None and outline != wanted.pop(0):
                 return 0
             if not wanted:
@@ -213,22 +125,21 @@ def with_exchanges(items: Sequence[Item], known: Callable[[int], Sequence[Exchan
 
     ``known`` returns the answers that were given to the first so many messages.
     """
-    values = [item.value for item in items]
     found: list[Item] = []
     at = 0
     while at < len(items):
-        lengths = [(each, each.length_at(values, at)) for each in known(at)]
+        lengths = [(each, each.length_at(items, at)) for each in known(at)]
         exchange, length = next((pair for pair in lengths if pair[1]), (None, 0))
         if exchange is None:
             found.append(items[at])
             at += 1
             continue
-        found += [Item(each, written(each)) for each in exchange.entries]
+        found += [Item(written(each), each) for each in exchange.entries]
         at += length
         if exchange.results and at < len(items):  # in the message of the client's own results
-            message = in_blocks(values[at])
+            message = in_blocks(items[at].value)
             message = {**message, "content": [*exchange.results, *message["content"]]}
-            found.append(Item(message, written(message)))
+            found.append(Item(written(message), message))
             at += 1
     return found
 
@@ -243,7 +154,7 @@ class Asking:
     def __init__(
         self,
         wire: Provider,
-        body: Body,
+        body: RequestBody,
         texts: Sequence[str],
         reader: Callable[[], Reader],
         keep: Callable[[Exchange], None],
@@ -265,28 +176,29 @@ class Asking:
         """Whether the client wants a stream of events."""
         return bool(self._body.fields.get("stream"))
 
-    def reply(self) -> Reply:
+    def replies(self) -> Replies:
         """Return what joins the replies to this request."""
-        return REPLIES[self._wire]()
+        return Replies(self._wire, NAMES)
 
-    def next_request(self, reply: Reply) -> bytes | None:
+    def next_request(self, replies: Replies) -> bytes | None:
         """Answer our calls in the last reply, and return the body of the request that follows.
 
         None follows where there are no such calls, or where the client has calls to answer too.
         """
-        if not reply.calls:
-            if self._entries and reply.is_whole:
-                self._keep(Exchange(reply.shown, (*self._entries, *reply.entries)))
+        calls = list(filter(None, map(ToolCall.read, replies.calls)))
+        if not calls:
+            if self._entries and replies.is_whole:
+                self._keep(Exchange(replies.shown, (*self._entries, *replies.entries)))
             return None
-        results = [self._answer(call) for call in reply.calls]
+        results = [self._answer(call) for call in calls]
         self.answered += len(results)
-        if not reply.has_others:
-            self._entries += [*reply.entries, *result_entries(results)]
+        if not replies.has_others:
+            self._entries += [*replies.entries, *result_entries(results)]
             texts = [*self._texts, *map(written, self._entries)]
             return self._body.with_items(texts, tool_texts(self._wire))
         is_block = self._wire == "anthropic"
-        entries = (*self._entries, *reply.entries, *(() if is_block else results))
-        self._keep(Exchange(reply.shown, entries, tuple(results) if is_block else ()))
+        entries = (*self._entries, *replies.entries, *(() if is_block else results))
+        self._keep(Exchange(replies.shown, entries, tuple(results) if is_block else ()))
         return None
 
     def _answer(self, call: ToolCall) -> Any:

@@ -17,10 +17,9 @@ import anyio
 import httpx
 from starlette.types import Message, Receive, Scope, Send
 
-from rehydrate.agent.sdk_answers import EventDecoder
+from rehydrate._native import Bill, error_event
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.proxy.replies import error_event
 from rehydrate.integrations.proxy.shortening import Outcome
 from rehydrate.messages import Provider
 
@@ -57,6 +56,15 @@ class ClientRequest:
     """Whether the answer is a stream of events."""
     bill: Bill | None = None
     """Where the answer is a model's: what it cost."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens that the answer cost, as far as they were read; None where none were."""
+        found = self.bill.usage() if self.bill else {}
+        try:
+            return Usage.billed(found) if found else None
+        except (InvalidArgumentError, TypeError):
+            return None
 
     @property
     def is_anthropic(self) -> bool:
@@ -179,66 +187,6 @@ class Answer:
             await self.send(await response.aread())
             return
         await self.send(error_event(await response.aread(), self._exchange.wire))
-
-
-MAX_READ_BYTES = 1 << 20
-"""Of a whole answer, or of one event: a longer one is an image or a sound."""
-
-
-class Bill:
-    """What an answer cost, read from its bytes. It raises nothing.
-
-    >>> bill = Bill(is_streamed=False)
-    >>> bill.feed(b'{"usage": {"input_tokens": 900, "output_tok'); bill.feed(b'ens": 7}}')
-    >>> bill.usage().input, bill.usage().output
-    (900, 7)
-    """
-
-    def __init__(self, *, is_streamed: bool) -> None:
-        """Take whether the bytes are a stream of events."""
-        self._events = EventDecoder() if is_streamed else None
-        self._whole = bytearray()
-        self._size = 0
-        self._found: dict[str, Any] = {}
-
-    def feed(self, part: bytes) -> None:
-        """Read on."""
-        self._size += len(part)
-        if self._events is None:
-            self._whole += part
-            if self._size > MAX_READ_BYTES:
-                self._whole.clear()
-            return
-        if self._size > MAX_READ_BYTES:
-            self._events = EventDecoder()
-            if b"\n" not in part:
-                return
-            self._size = 0
-            part = part[part.index(b"\n") :]  # the next event begins after this line
-        for data in self._events.feed(part):
-            self._size = 0
-            if '"usage"' in data:
-                self._take(data)
-
-    def usage(self) -> Usage | None:
-        """Return the tokens, as far as they were read; None where nothing can be read."""
-        if self._events is None:
-            self._take(self._whole)
-        try:
-            return Usage.billed(self._found) if self._found else None
-        except (InvalidArgumentError, TypeError):
-            return None
-
-    def _take(self, text: str | bytearray) -> None:
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError):
-            return
-        places = [body, body.get("message"), body.get("response")] if isinstance(body, dict) else ()
-        for place in places:
-            usage = place.get("usage") if isinstance(place, dict) else None
-            if isinstance(usage, dict):  # a later event says what is new, and 0 for the rest
-                self._found |= {name: count for name, count in usage.items() if count}
 
 
 class GoneError(Exception):

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rehydrate import formats
-from rehydrate._native import known_name, unmarked
+from rehydrate._native import RequestBody, known_name, unmarked
 from rehydrate._text import OwnMessageError
 from rehydrate.context.context import Context
 from rehydrate.context.history import StoredEntry
@@ -26,18 +26,17 @@ from rehydrate.context.jit import BUDGET_TOKENS, MIN_BUDGET_TOKENS, Reader
 from rehydrate.entry_id import EntryId
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy.asking import (
+    NAMES,
     Asking,
-    Body,
     Item,
     in_blocks,
     plain_values,
-    read_body,
+    texts_of,
     tool_texts,
     with_exchanges,
     written,
 )
 from rehydrate.integrations.proxy.kept import Kept, Plan, Recent
-from rehydrate.integrations.proxy.replies import has_our_name
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import entry_tokens, text_tokens, upper_bound
 from rehydrate.prompt.request import Budget
@@ -72,6 +71,8 @@ _MAX_NAME = 200
 """Of a model, which is kept and shown."""
 _RESERVED = ("system", "instructions", "tools")
 """The fields that the model reads besides the messages."""
+_UNREADABLE = "the body is no JSON object that can be read"
+"""The provider says what is wrong with it."""
 _ELSEWHERE = ("previous_response_id", "conversation")
 """Where one is set, the provider holds the messages before these."""
 
@@ -190,19 +191,20 @@ class Shortener:
         list_key = "input" if wire == "openai_responses" else "messages"
         body = _read(raw, list_key)
         model = str(body.fields.get("model") or "")[:_MAX_NAME]
-        if not body.items:
+        items = list(map(Item, body.items))
+        if not items:
             raise UntouchedError(f"{list_key!r} is no list of messages")
         if any(body.fields.get(name) for name in _ELSEWHERE):
             raise UntouchedError("the provider holds the messages before these")
         scope = sha256(f"{sha256(key.encode()).hexdigest()} {wire} {model}".encode()).hexdigest()
-        facts = self._facts_of(scope, wire, body.items)
+        facts = self._facts_of(scope, wire, items)
         chain = own_chain = _chain(facts)
         if self._asks_back:
+            own = items
             items = with_exchanges(
-                body.items, lambda at: self.kept.exchanges(scope, own_chain[at - 1]) if at else ()
+                own, lambda at: self.kept.exchanges(scope, own_chain[at - 1]) if at else ()
             )
-            if items != body.items:
-                body = body._replace(items=items)
+            if items != own:
                 facts = self._facts_of(scope, wire, items)
                 chain = _chain(facts)
         plan = self.kept.plan(scope, chain)
@@ -216,7 +218,7 @@ class Shortener:
         offered = self._text_tokens(tool_texts(wire)) if asks_back else 0
         if not is_counting and upper_bound(after + offered, wire) > budget.soft_tokens:
             self.kept.look_again(scope)  # another process may have made a plan
-            cut = self._compact(wire, model, body, pieces, reserved + offered, budget)
+            cut = self._compact(wire, model, items, pieces, reserved + offered, budget)
             prefix = "waits"
             if cut is not None:
                 prefix, pieces = "compacted", cut.pieces
@@ -231,14 +233,14 @@ class Shortener:
             self._count(conversation, before, after, cut)
         sent, asking = None, None
         if plan.count:
-            texts = body.texts(pieces)
+            texts = texts_of(items, pieces)
             sent = body.with_items(texts, tool_texts(wire) if asks_back else ())
             if asks_back and not is_counting:  # no model answers a count
                 asking = Asking(
                     wire,
                     body,
                     texts,
-                    lambda: self._reader(scope, plan, wire, body.items, facts, budget),
+                    lambda: self._reader(scope, plan, wire, items, facts, budget),
                     lambda exchange: self.kept.keep_exchange(scope, own_chain[-1], exchange, wire),
                 )
         return Outcome(sent, before, after, prefix, model, conversation, asking=asking)
@@ -276,7 +278,10 @@ class Shortener:
             found = list(map(self._facts.use, keys))
         missing = [index for index, known in enumerate(found) if known is None]
         if missing:
-            values = list(plain_values([items[index] for index in missing]))
+            try:
+                values = list(plain_values([items[index] for index in missing]))
+            except ValueError:
+                raise UntouchedError(_UNREADABLE) from None
             tokens = _tokens_of(values, wire)
             now = time.time()
             for index, value, count in zip(missing, values, tokens, strict=True):
@@ -306,13 +311,13 @@ class Shortener:
         self,
         wire: Provider,
         model: str,
-        body: Body,
+        items: Sequence[Item],
         pieces: Sequence[int | str],
         reserved: int,
         budget: Budget,
     ) -> Cut | None:
         """Return what a compaction leaves; None where it leaves all as it was."""
-        plain = list(plain_values(body.items))
+        plain = list(plain_values(items))
         given = [plain[each] if isinstance(each, int) else json.loads(each) for each in pieces]
         thread = HostThread(
             lambda: Context(
@@ -344,8 +349,8 @@ class Shortener:
             wire,
             tuple(after),
             sum(_tokens_of(own, wire)),
-            body.texts(pieces),
-            list(zip(indices, body.texts(after), strict=True)),
+            texts_of(items, pieces),
+            list(zip(indices, texts_of(items, after), strict=True)),
             reasons,
             int(budget.soft_tokens * budget.compact_to),
         )
@@ -413,18 +418,20 @@ class _Nowhere:
         raise UntouchedError(f"{handle}: the client has the originals")
 
 
-def _read(raw: bytes, key: str) -> Body:
+def _read(raw: bytes, key: str) -> RequestBody:
     try:
-        return read_body(raw, key)
-    except ValueError:  # the provider says what is wrong with it
-        raise UntouchedError("the body is no JSON object that can be read") from None
+        return RequestBody(raw, key)
+    except ValueError:
+        raise UntouchedError(_UNREADABLE) from None
 
 
-def _may_offer(body: Body) -> bool:
+def _may_offer(body: RequestBody) -> bool:
     """Whether there is to be one answer, and the client has no tools of our names itself."""
     tools = body.fields.get("tools")
     listed = tools if isinstance(tools, list) else []
-    is_taken = any(has_our_name(each) for each in listed if isinstance(each, dict))
+    own = [each for each in listed if isinstance(each, dict)]
+    named = [*own, *[each.get("function") or {} for each in own]]
+    is_taken = any(each.get("name") in NAMES for each in named)
     return not is_taken and (body.fields.get("n") or 1) == 1
 
 

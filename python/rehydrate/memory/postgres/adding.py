@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import read_server_text, server_text
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import MemoryItem, MemoryLimits, MemoryStats
-from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
+from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.held import near_texts, written
 from rehydrate.memory.postgres.rows import Namespace, enforce, now_ms, values_of, words_of
 
@@ -153,7 +154,7 @@ def link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str,
     cursor.execute(
         "INSERT INTO memory_links (namespace, origin, relation, target) VALUES (%s, %s, %s, %s) "
         "ON CONFLICT DO NOTHING RETURNING true",
-        [namespace, ids[handle], encoded(relation), ids[other]],
+        [namespace, ids[handle], server_text(relation), ids[other]],
     )
     return cursor.fetchone() is not None
 
@@ -313,7 +314,8 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
         last = found[-1][0]
         count += len(found)
         wanted = _native.handles(
-            namespace, [(decoded(source), decoded(text)) for _, _, source, text in found]
+            namespace,
+            [(read_server_text(source), read_server_text(text)) for _, _, source, text in found],
         )
         problems += [
             f"{handle} in {namespace!r}: its text is not the one that was added"
@@ -336,7 +338,7 @@ def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> lis
         [name, last, REBUILT],
     )
     found = cursor.fetchall()
-    texts = [decoded(text) for _, text, _ in found]
+    texts = [read_server_text(text) for _, text, _ in found]
     near = ", embedding = nullif(new.near, '')::halfvec" if has_vectors else ""
     cursor.execute(
         "UPDATE memory_chunks SET words = to_tsvector(%(language)s::regconfig, new.indexed)"

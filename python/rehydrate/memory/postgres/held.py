@@ -15,9 +15,10 @@ from typing import Any
 
 from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import read_server_text
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
-from rehydrate.memory.postgres.failures import Cursor, decoded
+from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.rows import Namespace
 from rehydrate.memory.postgres.schema import DIMENSIONS
 
@@ -161,7 +162,7 @@ def grown(
     entries: list[Any] = [
         (
             number,
-            decoded(text),
+            read_server_text(text),
             time,
             number_of(source),
             number_of(kind),

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from rehydrate._native import server_text
 from rehydrate.memory.items import Filters, MemoryItem
-from rehydrate.memory.postgres.failures import Cursor, encoded
+from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.held import HeldIndex, as_vector, near
 from rehydrate.memory.postgres.rows import (
     COLUMNS,
@@ -77,7 +78,7 @@ def scan(cursor: Cursor, query: str, where: Conditions, limit: int) -> list[tupl
 
 def like(text: str) -> str:
     """Return a text as a pattern of LIKE that matches itself."""
-    return re.sub(r"([\\%_])", r"\\\1", encoded(text))
+    return re.sub(r"([\\%_])", r"\\\1", server_text(text))
 
 
 def candidates(
@@ -104,12 +105,12 @@ def candidates(
         **where.parameters,
         "language": row.language,
         "each": max(PER_LEG, limit),
-        "some": encoded(" ".join(some)),
+        "some": server_text(" ".join(some)),
     }
     legs = {"by_some": _by_words(where, "some", "|", expected)}
     if len(known) > 1:
         rarest = known[:_ALL_WORDS]
-        parameters["most"] = encoded(" ".join(rarest))
+        parameters["most"] = server_text(" ".join(rarest))
         expected = row.items * math.prod(share[word] for word in rarest)
         legs["by_most"] = _by_words(where, "most", "&", expected)
     for number, word in enumerate(word for word in unknown[:_SUBSTRINGS] if len(word) >= 3):
@@ -151,7 +152,7 @@ def _shares(cursor: Cursor, row: Namespace, sample: HeldIndex, query: str) -> di
     cursor.execute(
         "SELECT word, tsvector_to_array(to_tsvector(%s::regconfig, word)) "
         "FROM unnest(%s::text[]) AS word",
-        [row.language, [encoded(word) for word in words]],
+        [row.language, [server_text(word) for word in words]],
     )
     return {
         word: max(sample.shares.get(lexeme, 0.0) for lexeme in lexemes)
@@ -203,7 +204,7 @@ def weighted(
     parameters: dict[str, Any] = {
         **where.parameters,
         "language": row.language,
-        "query": encoded(query[:_QUERY_CHARS]),
+        "query": server_text(query[:_QUERY_CHARS]),
         "limit": limit,
     }
     legs = [

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from rehydrate._native import beyond_limits, read_server_text, server_text
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import (
     EPOCH,
@@ -25,7 +26,7 @@ from rehydrate.memory.items import (
     Redaction,
     moment_of,
 )
-from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
+from rehydrate.memory.postgres.connections import Cursor
 
 TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
 MAX_NAME_BYTES = 4_096
@@ -97,7 +98,7 @@ def values_of(item: MemoryItem, now: int) -> dict[str, Any]:
     redactions = json.dumps(item.redactions) if item.redactions else None
     notes = len(metadata or "") + len(redactions or "")
     return {
-        **{name: encoded(getattr(item, name)) for name in _TEXTS},
+        **{name: server_text(getattr(item, name)) for name in _TEXTS},
         "tier": TIER_CODES[item.tier],
         "trust": float(item.trust),
         "confidence": float(item.confidence),
@@ -118,7 +119,7 @@ def words_of(text: str) -> str:
     A tsvector has at most 1 MB.
     """
     if len(text) <= _WHOLE_CHARS:
-        return encoded(text)
+        return server_text(text)
     words, size = dict.fromkeys(_WORD.findall(text.lower())), 0
     kept = []
     for word in words:
@@ -127,7 +128,7 @@ def words_of(text: str) -> str:
             break
         if len(word) < 1_000:
             kept.append(word)
-    return encoded(" ".join(kept))
+    return server_text(" ".join(kept))
 
 
 def item_of(
@@ -135,7 +136,7 @@ def item_of(
 ) -> MemoryItem:
     """Rebuild an item. It passed the checks when it was added, so they are skipped."""
     fields = {
-        **{name: decoded(row[name]) for name in _TEXTS},
+        **{name: read_server_text(row[name]) for name in _TEXTS},
         **{name: row[name] for name in ("handle", "trust", "confidence", "uses")},
         "tier": TIERS[row["tier"]],
         "parents": tuple(row["parents"]),
@@ -174,7 +175,7 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
         values = filters.get(name)
         if values is None:
             continue
-        parameters[name] = [encoded(value) for value in values]  # type: ignore[attr-defined]
+        parameters[name] = [server_text(value) for value in values]  # type: ignore[attr-defined]
         if len(parameters[name]) <= _FEW_VALUES:  # as constants, which the planner knows about
             single = {f"{name}{at}": value for at, value in enumerate(parameters[name])}
             parameters |= single
@@ -202,11 +203,6 @@ def conditions(namespace: str, filters: Filters, now: int) -> Conditions:
 
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
-_TRUST_MS = 120.0 * _DAY_MS
-"""Full trust makes up for this much age."""
-_USE_MS = 30.0 * _DAY_MS
-"""Being found twice as often makes up for this much age."""
-_KEPT_SHARE, _HELD_SHARE = 0.75, 0.95
 _WARM, _COLD = TIER_CODES["warm"], TIER_CODES["cold"]
 
 
@@ -224,50 +220,23 @@ def enforce(cursor: Cursor, namespace: Namespace, limits: MemoryLimits, now: int
             )
             cold = {"cold": _COLD, "moment": now - 2 * age}
             dropped += namespace.delete(cursor, "tier = %(cold)s AND created < %(moment)s", cold)
-    max_items = math.inf if limits.max_items is None else limits.max_items
-    max_bytes = math.inf if limits.max_bytes is None else limits.max_bytes
-    if namespace.items > max_items or namespace.bytes > max_bytes:
-        cooled, gone = _chosen(cursor, namespace, max_items, max_bytes)
+    items, size = limits.max_items, limits.max_bytes
+    if (items is not None and namespace.items > items) or (
+        size is not None and namespace.bytes > size
+    ):
+        cursor.execute(
+            "SELECT id, tier, bytes, greatest(time, used), trust, coalesce(uses, 0) "
+            "FROM memory_chunks LEFT JOIN memory_uses USING (id) "
+            "WHERE memory_chunks.namespace = %s AND tier = ANY(%s) ORDER BY id",
+            [namespace.namespace, [_WARM, _COLD]],
+        )
+        cooled, gone = beyond_limits(
+            cursor.fetchall(), namespace.items, namespace.bytes, items, size
+        )
         demoted += namespace.set_tier(cursor, _COLD, "id = ANY(%(ids)s)", {"ids": cooled})
         dropped += namespace.delete(cursor, "id = ANY(%(ids)s)", {"ids": gone})
     namespace.demoted += demoted
     namespace.dropped += dropped
-
-
-def _chosen(
-    cursor: Cursor, namespace: Namespace, max_items: float, max_bytes: float
-) -> tuple[list[int], list[int]]:
-    """Return the ids of warm items that become cold, the worst first, and of cold ones that go."""
-    cursor.execute(
-        "SELECT id, tier, bytes, greatest(time, used), trust, coalesce(uses, 0) "
-        "FROM memory_chunks LEFT JOIN memory_uses USING (id) "
-        "WHERE memory_chunks.namespace = %s AND tier = ANY(%s) ORDER BY id",
-        [namespace.namespace, [_WARM, _COLD]],
-    )
-    rows = cursor.fetchall()
-
-    def worth(row: Any) -> tuple[float, int]:
-        number, _, _, newest, trust, uses = row
-        return newest + trust * _TRUST_MS + math.log2(1.0 + uses) * _USE_MS, number
-
-    cold = {row[0]: row[2] for row in rows if row[1] == _COLD}
-    kept_items = namespace.items - len(cold)
-    kept_bytes = namespace.bytes - sum(cold.values())
-    cooled = []
-    for row in sorted((row for row in rows if row[1] == _WARM), key=worth):
-        if kept_items <= max_items * _KEPT_SHARE and kept_bytes <= max_bytes * _KEPT_SHARE:
-            break
-        kept_items, kept_bytes = kept_items - 1, kept_bytes - row[2]
-        cooled.append(row[0])
-        cold[row[0]] = row[2]
-    gone = []
-    items, held = namespace.items, namespace.bytes
-    for number in sorted(cold):
-        if items <= max_items * _HELD_SHARE and held <= max_bytes * _HELD_SHARE:
-            break
-        items, held = items - 1, held - cold[number]
-        gone.append(number)
-    return cooled, gone
 
 
 _COLUMNS = (

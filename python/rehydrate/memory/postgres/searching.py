@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rehydrate import _engine, _native
+from rehydrate._native import server_text
 from rehydrate.memory.items import Filters, Fusion, Hit, Recalled
 from rehydrate.memory.postgres import queries
-from rehydrate.memory.postgres.failures import Cursor, encoded
+from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.held import (
     ENTRY_COLUMNS,
     HeldIndex,
@@ -76,7 +77,7 @@ def sharing_words(
         cursor.execute(
             "SELECT tsvector_to_array(to_tsvector(%s::regconfig, text)) "
             "FROM unnest(%s::text[]) AS text",
-            [row.language, [encoded(text[:_READ_CHARS]) for text in batch]],
+            [row.language, [server_text(text[:_READ_CHARS]) for text in batch]],
         )
         asked = [one for (words,) in cursor.fetchall() for one in _asked(words, sample, row)]
         cursor.execute(
@@ -289,7 +290,7 @@ def _numbers(filters: Filters) -> dict[str, Any]:
     for name, argument in (("kinds", "kinds"), ("sources", "sources"), ("threads", "sessions")):
         values: Any = filters.get(name)
         if values is not None:
-            numbers[argument] = [number_of(encoded(value)) for value in values]
+            numbers[argument] = [number_of(server_text(value)) for value in values]
     if (tiers := filters.get("tiers")) is not None:
         numbers["tiers"] = sum(1 << TIER_CODES[tier] for tier in set(tiers))
     if (after := filters.get("after")) is not None:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from rehydrate import _native
+from rehydrate._native import server_text
 from rehydrate.errors import InvalidArgumentError, StoreError, UnknownHandleError
 from rehydrate.memory.items import (
     INDEX_BYTES,
@@ -42,8 +43,8 @@ from rehydrate.memory.postgres.connections import (
     POOL_SIZE,
     STATEMENT_SECONDS,
     Connections,
+    Cursor,
 )
-from rehydrate.memory.postgres.failures import Cursor, encoded
 from rehydrate.memory.postgres.held import HeldIndexes, checked_rows, near_texts
 from rehydrate.memory.postgres.queries import items_of
 from rehydrate.memory.postgres.rows import (
@@ -100,7 +101,7 @@ class PostgresStore:
             make = verify_schema if read_only else migrate
             self._has_vectors = make(connection, self.path)
             known = connection.execute(
-                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [encoded(language)]
+                "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [server_text(language)]
             ).fetchone()
         if known is None or not known[0]:
             raise InvalidArgumentError(
@@ -299,7 +300,7 @@ class PostgresStore:
                 f"hashtextextended({column}, 0) = hashtextextended(%(value)s, 0) "
                 f"AND {column} = %(value)s"
             )
-            return self._delete(namespace, condition, {"value": encoded(value or "")})
+            return self._delete(namespace, condition, {"value": server_text(value or "")})
 
         def work(cursor: Cursor) -> int:
             row = Namespace.find(cursor, namespace, lock=True)

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rehydrate._native import read_server_text, server_text
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
-from rehydrate.memory.postgres.connections import Connections
-from rehydrate.memory.postgres.failures import Cursor, decoded, encoded
+from rehydrate.memory.postgres.connections import Connections, Cursor
 from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
 from rehydrate.memory.store import ThreadRow
 
@@ -75,7 +75,7 @@ class ThreadRecords:
                 found = cursor.fetchone() or _find(cursor, namespace, name, lock=True)
             if found is None or found[4] != expected:
                 raise self._conflict(name, expected, None if found is None else found[4])
-            bodies = [encoded(body) for _, _, body in records]
+            bodies = [server_text(body) for _, _, body in records]
             cursor.execute(
                 "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
                 "SELECT %s, %s, %s + place - 1, kind, time, body FROM "
@@ -125,7 +125,7 @@ class ThreadRecords:
                     f"a record of thread {name!r} is missing",
                     "restore the database from a copy, or the thread from an export",
                 )
-            return [(kind, time, decoded(body)) for _, kind, time, body in rows]
+            return [(kind, time, read_server_text(body)) for _, kind, time, body in rows]
 
         return self._connections.read(namespace, work)
 
@@ -150,7 +150,7 @@ class ThreadRecords:
                 "WHERE old.thread = %s AND old.number = new.number",
                 [
                     [number for number, _ in bodies],
-                    [encoded(body) for _, body in bodies],
+                    [server_text(body) for _, body in bodies],
                     found[0],
                 ],
             )

@@ -41,6 +41,12 @@ struct Amount {
 }
 
 impl Amount {
+    /// As much as may be.
+    fn of(limits: &Limits) -> Self {
+        let whole = |limit: Option<u64>| limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+        Self { items: whole(limits.items), bytes: whole(limits.bytes) }
+    }
+
     fn is_within(self, limit: Self) -> bool {
         self.items <= limit.items && self.bytes <= limit.bytes
     }
@@ -57,11 +63,48 @@ impl Amount {
 }
 
 /// An item that may be demoted or dropped.
-struct Candidate {
+pub struct Candidate {
     id: i64,
     tier: u8,
     bytes: i64,
     worth: f64,
+}
+
+impl Candidate {
+    /// An item of this tier and size, last said or found at a time, with its trust, found so many times.
+    pub fn new(id: i64, tier: u8, bytes: i64, newest_ms: i64, trust: f64, uses: i64) -> Self {
+        Self { id, tier, bytes, worth: newest_ms as f64 + trust * TRUST_MS + (1.0 + uses as f64).log2() * USE_MS }
+    }
+}
+
+/// The warm items that become cold, the least worth first, and the cold ones that go, where a namespace holds so many items
+/// and bytes.
+///
+/// The warm and hot items are brought down to three quarters of the limit and all of them to 95 per cent, so that the next
+/// additions find room and the items are looked through now and then only.
+pub fn beyond(mut candidates: Vec<Candidate>, items: i64, bytes: i64, limits: &Limits) -> (Vec<i64>, Vec<i64>) {
+    let (mut held, limit) = (Amount { items, bytes }, Amount::of(limits));
+    let mut kept = held;
+    candidates.iter().filter(|item| item.tier == Tier::Cold as u8).for_each(|item| kept.remove(item.bytes));
+    candidates.sort_by(|a, b| a.worth.total_cmp(&b.worth).then(a.id.cmp(&b.id)));
+    let (mut cooled, mut gone) = (Vec::new(), Vec::new());
+    for item in candidates.iter_mut().filter(|item| item.tier == Tier::Warm as u8) {
+        if kept.is_within(limit.scaled(0.75)) {
+            break;
+        }
+        kept.remove(item.bytes);
+        item.tier = Tier::Cold as u8;
+        cooled.push(item.id);
+    }
+    candidates.sort_by_key(|item| item.id);
+    for item in candidates.iter().filter(|item| item.tier == Tier::Cold as u8) {
+        if held.is_within(limit.scaled(0.95)) {
+            break;
+        }
+        held.remove(item.bytes);
+        gone.push(item.id);
+    }
+    (cooled, gone)
 }
 
 impl WriteTransaction<'_> {
@@ -72,9 +115,6 @@ impl WriteTransaction<'_> {
 }
 
 /// Demote and drop what is beyond `limits`, and drop what is expired: how many were demoted, how many dropped.
-///
-/// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to
-/// 95 per cent, so that the next additions find room and the items are looked through now and then only.
 fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;
@@ -88,34 +128,11 @@ fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usiz
         let old = ids(writing, "tier = 2 AND created < ?2", writing.now_ms.saturating_sub(age.saturating_mul(2)))?;
         dropped += writing.delete(&old)?;
     }
-    let whole = |limit: Option<u64>| limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-    let limit = Amount { items: whole(limits.items), bytes: whole(limits.bytes) };
-    let mut held = Amount { items: writing.namespace.items, bytes: writing.namespace.bytes };
-    if !held.is_within(limit) {
-        let mut candidates = candidates(writing)?;
-        let mut kept = held;
-        candidates.iter().filter(|item| item.tier == Tier::Cold as u8).for_each(|item| kept.remove(item.bytes));
-        candidates.sort_by(|a, b| a.worth.total_cmp(&b.worth).then(a.id.cmp(&b.id)));
-        let mut cooled = Vec::new();
-        for item in candidates.iter_mut().filter(|item| item.tier == Tier::Warm as u8) {
-            if kept.is_within(limit.scaled(0.75)) {
-                break;
-            }
-            kept.remove(item.bytes);
-            item.tier = Tier::Cold as u8;
-            cooled.push(item.id);
-        }
+    let (items, bytes) = (writing.namespace.items, writing.namespace.bytes);
+    if !(Amount { items, bytes }).is_within(Amount::of(limits)) {
+        let (cooled, gone) = beyond(candidates(writing)?, items, bytes, limits);
         demoted += writing.set_tier(&cooled, Tier::Cold as u8)?;
-        candidates.sort_by_key(|item| item.id);
-        let mut deleted = Vec::new();
-        for item in candidates.iter().filter(|item| item.tier == Tier::Cold as u8) {
-            if held.is_within(limit.scaled(0.95)) {
-                break;
-            }
-            held.remove(item.bytes);
-            deleted.push(item.id);
-        }
-        dropped += writing.delete(&deleted)?;
+        dropped += writing.delete(&gone)?;
     }
     writing.namespace.demoted += demoted as i64;
     writing.namespace.dropped += dropped as i64;
@@ -133,9 +150,7 @@ fn candidates(writing: &WriteTransaction<'_>) -> Attempt<Vec<Candidate>> {
         "SELECT id, tier, bytes, max(time, used), trust, uses FROM items WHERE namespace = ?1 AND tier IN (1, 2)";
     let mut statement = writing.transaction.prepare_cached(query)?;
     let rows = statement.query_map([writing.namespace.id], |row| {
-        let (newest, trust, uses): (i64, f64, f64) = (row.get(3)?, row.get(4)?, row.get::<_, i64>(5)? as f64);
-        let worth = newest as f64 + trust * TRUST_MS + (1.0 + uses).log2() * USE_MS;
-        Ok(Candidate { id: row.get(0)?, tier: row.get(1)?, bytes: count_at(row, 2)?, worth })
+        Ok(Candidate::new(row.get(0)?, row.get(1)?, count_at(row, 2)?, row.get(3)?, row.get(4)?, row.get(5)?))
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
