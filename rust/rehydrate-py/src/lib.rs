@@ -136,6 +136,7 @@ mod _native {
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
+    #[pymodule_export]
     use super::request_body::RequestBody;
     #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
