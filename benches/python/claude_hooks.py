@@ -27,9 +27,10 @@ from benches.python.relevance import GENERAL
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Memory
+from rehydrate._native import said_entries
 from rehydrate.integrations.claude_code import EVENTS, Home
 from rehydrate.integrations.claude_code.compaction import used_names
-from rehydrate.integrations.claude_code.transcript import last_turns, said
+from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.prompt.sources.memory import relevant_hits
 from rehydrate.retention import read_locomo
 
@@ -76,7 +77,7 @@ class Machine:
         given = json.dumps({"cwd": PROJECT, **fields}).encode()
         started = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "rehydrate.integrations.claude_code", event],
+            [sys.executable, "-P", "-m", "rehydrate.integrations.claude_code.hook", event],
             input=given,
             capture_output=True,
             check=True,
@@ -89,7 +90,7 @@ class Machine:
 
 def used(lines: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Return the names that these lines used."""
-    return frozenset(used_names(said(lines, "claude_code")))
+    return frozenset(used_names(said_entries(lines, "claude_code", str)))
 
 
 def replay(machine: Machine, cut: Cut, session: str) -> str:
@@ -174,7 +175,7 @@ def thresholds(machine: Machine, found: Sequence[Cut], folder: Path) -> str:
 
 
 def _spoken(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for entry in said(lines, "claude_code"):
+    for entry in said_entries(lines, "claude_code", str):
         for block in entry["message"]["content"]:
             if entry["type"] == "assistant" and block["type"] == "text":
                 text = block["text"].strip()

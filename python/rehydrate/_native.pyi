@@ -86,9 +86,11 @@ __all__ = [
     "RowHashes",
     "SeenLines",
     "Selection",
+    "SessionPart",
     "ShortenedText",
     "Span",
     "TextIndex",
+    "TranscriptReader",
     "__version__",
     "after_fork",
     "answering_model",
@@ -135,12 +137,9 @@ __all__ = [
     "checked_ratio",
     "checked_tier",
     "chunks",
+    "clean_text",
     "clear_cache",
     "close_onnx",
-    "codex_kept",
-    "codex_line",
-    "codex_lines",
-    "codex_turns_taken_back",
     "count",
     "counter_name",
     "counting_records",
@@ -185,7 +184,6 @@ __all__ = [
     "last_compaction",
     "line_content",
     "line_is_seen",
-    "line_is_users",
     "line_numbers",
     "line_span",
     "lint",
@@ -194,6 +192,7 @@ __all__ = [
     "mark_of",
     "marked",
     "marks_in",
+    "meets_filter",
     "memory_command",
     "memory_excess",
     "memory_snippet",
@@ -201,12 +200,14 @@ __all__ = [
     "message_tokens",
     "named_format",
     "names",
+    "namespace_fits",
     "notice",
     "open_onnx",
     "other_format",
     "outline_slot",
     "own_entry",
     "page_end",
+    "paired_entries",
     "paragraphs",
     "passage_excerpt",
     "pinned_indices",
@@ -244,11 +245,15 @@ __all__ = [
     "result_entries",
     "result_texts",
     "safe_line",
+    "said_entries",
+    "said_in",
     "secret_kinds",
     "secrets",
     "server_text",
     "set_alone",
     "set_cache_limit",
+    "settings_with_hooks",
+    "settings_without_hooks",
     "short_reason",
     "shown",
     "snippets",
@@ -265,9 +270,11 @@ __all__ = [
     "unmarked",
     "user_message",
     "user_part",
+    "value_text",
     "without_calls",
     "without_stale_thinking",
     "without_thinking",
+    "words_of_user",
     "write_outline",
 ]
 
@@ -1498,23 +1505,12 @@ def user_part(provider: str, text: str) -> dict[str, Any]: ...
 # A copy with a cache mark on its last block that can have one; None where there can be none.
 def marked(provider: str, value: Any) -> Any | None: ...
 
-# A line of a rollout: its index, its item, the item's path, whether it is a turn of the user's.
-def codex_line(
-    entry: Mapping[str, Any], index: int
-) -> tuple[int, Mapping[str, Any], tuple[str, ...], bool] | None: ...
-def codex_lines(
-    entries: Sequence[Any],
-) -> list[tuple[int, Mapping[str, Any], tuple[str, ...], bool]]: ...
-def codex_kept(turns: Sequence[bool], taken_back: Sequence[int]) -> list[bool]: ...
-def codex_turns_taken_back(entry: Mapping[str, Any]) -> int: ...
-
 # The indices of lines that the user took back, with Codex' events by which the user did; and of
 # Claude Code's that have the uuid of a line before them.
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
 def repeated(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
 def line_is_seen(entry: Mapping[str, Any]) -> bool: ...
 def line_content(entry: Mapping[str, Any]) -> Any: ...
-def line_is_users(entry: Mapping[str, Any]) -> bool: ...
 def as_content(entry: Mapping[str, Any], index: int) -> Any: ...
 def readable_texts(value: object) -> list[str]: ...
 
@@ -1544,6 +1540,74 @@ def without_calls(
     conversation: Conversation,
     tools: AbstractSet[str],
 ) -> tuple[Conversation, list[int]]: ...
+
+# For LangGraph's store: whether a value meets a filter, its texts as lines after their names, and
+# whether a namespace has a path at an end.
+def meets_filter(value: Mapping[str, Any], conditions: Mapping[str, Any] | None) -> bool: ...
+def value_text(value: Any) -> str: ...
+def namespace_fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool: ...
+
+# Reads the objects of a transcript from an offset on; with `skips` that is in the middle of a line,
+# which is passed over. `broken` lines hold no JSON object, or are too long. Raises OSError.
+@final
+class TranscriptReader:
+    MAX_LINE_BYTES: int
+    def __new__(
+        cls, path: str | PathLike[str], offset: int = 0, *, skips: bool = False
+    ) -> TranscriptReader: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def skips(self) -> bool: ...
+    @property
+    def broken(self) -> int: ...
+    @property
+    def is_at_end(self) -> bool: ...
+    def objects(self, max_bytes: int) -> list[dict[str, Any]]: ...
+
+# What the next lines say: what is to be found, in batches of chunks with their times; the times of
+# the first and the last line; and what they tell of the session.
+@final
+class SessionPart:
+    def __new__(
+        cls,
+        reader: TranscriptReader,
+        max_bytes: int,
+        tips: Sequence[str],
+        as_time: Callable[[str], datetime | None],
+    ) -> SessionPart: ...
+    @property
+    def went_back(self) -> bool: ...
+    @property
+    def tips(self) -> tuple[str, ...]: ...
+    @property
+    def project(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def words(self) -> str: ...
+    @property
+    def times(self) -> tuple[str, str] | None: ...
+    @property
+    def batches(self) -> list[list[tuple[str, datetime | None]]]: ...
+
+# What was said in a line: the speaker ("user", "assistant", "call" of a tool) and the text.
+def said_in(line: Mapping[str, Any]) -> list[tuple[str, str]]: ...
+def words_of_user(message: Mapping[str, Any]) -> str: ...
+def clean_text(text: str, max_chars: int) -> str: ...
+
+# The entries in lines of an agent's, and those of them whose calls and results are both there.
+def said_entries(
+    lines: Iterable[Mapping[str, Any]], agent: str, ancestor: Callable[[str], str]
+) -> list[dict[str, Any]]: ...
+def paired_entries(entries: Sequence[dict[str, Any]], agent: str) -> list[dict[str, Any]]: ...
+
+# An agent's settings with groups of hooks, each as JSON with an indent of two, and without them,
+# by event and number. What is empty then goes too, but for what is kept: events; "", all hooks.
+def settings_with_hooks(text: str, groups: Sequence[tuple[str, str]]) -> str: ...
+def settings_without_hooks(
+    text: str, gone: Mapping[str, Sequence[int]], kept: Sequence[str]
+) -> str: ...
 
 # The indices of a transcript's lines that the conversation went on from, in its order; None where
 # no line names another.

@@ -13,7 +13,7 @@ from typing import Any
 from tests.sizes import PATIENCE_SECONDS
 
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
-MODULE = "rehydrate.integrations.claude_code"
+MODULE = "rehydrate.integrations.claude_code.hook"
 PROJECT = "/work/shop"
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 

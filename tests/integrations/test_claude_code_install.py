@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rehydrate._native import settings_with_hooks, settings_without_hooks
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code import EVENTS, Installation
-from rehydrate.integrations.claude_code.install import PLUGIN, with_hooks, without_hooks
+from rehydrate.integrations.claude_code.install import PLUGIN
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 from tests.sizes import PATIENCE_SECONDS
 
@@ -114,9 +115,8 @@ def test_hooks_that_others_added_behind_ours_stay(tmp_path: Path) -> None:
     installation = machine(tmp_path, b'{"model": "opus"}\n')
     installation.install()
     theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
-    text = with_hooks(
-        installation.target.read_text("utf-8"), {"PreCompact": theirs, "Stop": theirs}
-    )
+    groups = [(event, json.dumps(theirs, indent=2)) for event in ("PreCompact", "Stop")]
+    text = settings_with_hooks(installation.target.read_text("utf-8"), groups)
     installation.target.write_text(text, "utf-8")
     installation.uninstall()
     left = json.loads(installation.target.read_bytes())
@@ -124,10 +124,10 @@ def test_hooks_that_others_added_behind_ours_stay(tmp_path: Path) -> None:
 
 
 def test_the_hooks_go_where_nothing_else_is_left() -> None:
-    ours = {"hooks": [{"type": "command", "command": "ours"}]}
+    ours = json.dumps({"hooks": [{"type": "command", "command": "ours"}]}, indent=2)
     for text in ("{}", '{"a": 1}', '{"a": 1, "b": {"hooks": 2}}'):
-        there = with_hooks(text, {"Stop": ours, "PreCompact": ours})
-        left = without_hooks(there, lambda group: group == ours, lambda name: False)
+        there = settings_with_hooks(text, [("Stop", ours), ("PreCompact", ours)])
+        left = settings_without_hooks(there, {"Stop": [0], "PreCompact": [0]}, [])
         assert json.loads(left) == json.loads(text)
 
 

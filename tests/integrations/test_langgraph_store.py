@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from rehydrate import Memory
+from rehydrate._native import meets_filter, value_text
 from rehydrate.errors import InvalidArgumentError
 
 pytest.importorskip("langgraph.store.base", reason="langgraph is not installed")
@@ -123,6 +124,25 @@ def test_filters(store: RehydrateStore, conditions: dict[str, Any], expected: li
     store.put(ALICE, "tea", {**TEA, "who": {"name": "Anna", "age": 41}, "tags": ["drink"]})
     assert keys(store.search(ALICE, filter=conditions)) == expected
     assert keys(store.search(ALICE, query="port or tea", filter=conditions)) == expected
+
+
+def test_what_a_search_reads_of_a_value_is_its_texts_and_numbers_by_their_names() -> None:
+    assert value_text({"text": "Staging listens on 8443."}) == "Staging listens on 8443."
+    value = {"title": "Ports", "hosts": ["a", ("b", None)], "by": {"who": "", "age": 41}}
+    assert value_text(value) == "title: Ports\nhosts: a\nhosts: b\nby.age: 41"
+    assert value_text({}) == ""
+    deep: Any = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    with pytest.raises(RecursionError):
+        value_text(deep)
+
+
+def test_a_filter_goes_down_by_dots_and_takes_names_with_dots_first() -> None:
+    value = {"user": {"age": 41, "a.b": None}, "user.name": "Anna"}
+    assert meets_filter(value, {"user.age": {"$gte": 18}, "user.name": "Anna", "user.a.b": None})
+    assert meets_filter(value, None) and meets_filter(value, {"user.nobody": None})
+    assert not meets_filter(value, {"user.age.of": 41})
 
 
 def test_a_filter_that_few_items_meet_still_finds_them(store: RehydrateStore) -> None:

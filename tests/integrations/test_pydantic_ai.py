@@ -181,6 +181,15 @@ MESSAGES: list[ModelMessage] = [
 ]
 
 
+def test_half_a_surrogate_pair_in_arguments_and_results_is_read() -> None:
+    call = ToolCallPart("look", {"a": "x\ud83d"}, "c1")
+    back = ToolReturnPart("look", {"a": "y\ud83d"}, "c1")
+    asked, answered = CODEC.entries_of([ModelResponse([call]), ModelRequest([back])])
+    (made,) = asked.chat["tool_calls"]
+    assert made["function"]["arguments"] == '{"a":"x\ud83d"}'
+    assert answered.chat["content"] == '{"a":"y\ud83d"}'
+
+
 def test_messages_become_chat_dicts_one_for_each_part() -> None:
     entries = CODEC.entries_of(MESSAGES)
     assert [(entry.message, entry.part) for entry in entries] == [

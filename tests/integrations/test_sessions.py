@@ -9,16 +9,22 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.mcp_server.jobs import Job, run_job
-from rehydrate.integrations.mcp_server.session_index import SessionIndex
-from rehydrate.integrations.mcp_server.session_lines import (
-    MAX_LINE_BYTES,
+from rehydrate._native import (
     TranscriptReader,
+    clean_text,
+    said_entries,
+    said_in,
+    words_of_user,
+)
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.integrations.mcp_server import session_index
+from rehydrate.integrations.mcp_server.jobs import Job, run_job
+from rehydrate.integrations.mcp_server.session_files import (
+    outline_of,
     transcript_roots,
     transcripts,
 )
-from rehydrate.integrations.mcp_server.session_outline import outline_of
+from rehydrate.integrations.mcp_server.session_index import SessionIndex
 from rehydrate.prompt import TimeRange
 from tests.integrations.served import (
     LOGIN,
@@ -66,6 +72,42 @@ def test_a_session_is_found_by_meaning_by_names_and_by_time(index, tmp_path):
     assert ids(index, "", project="WORK/APP") == [LOGIN]
 
 
+def test_what_was_said_in_a_line_is_of_the_user_the_assistant_and_their_tools():
+    line = {"type": "user", "message": {"role": "user", "content": "Fix the login."}}
+    assert said_in(line) == [("user", "Fix the login.")]
+    assert said_in({**line, "isSidechain": True}) == said_in({"type": ["x"]}) == []
+    written = "<environment_context>x</environment_context>Go."
+    assert words_of_user({"role": "user", "content": written}) == "Go."
+    assert words_of_user({"role": "user", "content": "# AGENTS.md instructions for x"}) == ""
+    values = {"path": "src/rows.py", "lines": [3, 9.5, [None]], "quiet": True}
+    used = {"type": "tool_use", "name": "Edit", "input": values}
+    text = {"type": "text", "text": " Half \ud83d of it. "}
+    message = {"role": "assistant", "content": [text, used, "odd", None]}
+    half = "Half \ufffd of it."
+    calls = ("call", "Edit src/rows.py 3 9.5")
+    assert said_in({"type": "assistant", "message": message}) == [("assistant", half), calls]
+    for item, said in (
+        ({"type": "function_call", "name": "shell", "arguments": '{"a": ["ls", 1]}'}, "shell ls 1"),
+        ({"type": "function_call", "name": "shell", "arguments": "ls  -l"}, "shell ls -l"),
+        ({"type": "custom_tool_call", "name": "patch", "input": "+ a"}, "patch + a"),
+        ({"type": "local_shell_call", "action": {"command": ["ls", 1]}}, "shell ls 1"),
+    ):
+        assert said_in({"type": "response_item", "payload": item}) == [("call", said)]
+    assert clean_text("password=hunter2-hunter2 is it", 40) == "password=[redacted:password] is it"
+
+
+def test_the_file_is_looked_through_only_for_a_parent_that_is_not_among_the_lines():
+    asked: list[str] = []
+
+    def ancestor(name: str) -> str:
+        asked.append(name)
+        return "u0"
+
+    found = said_entries(REWOUND[1:], "claude_code", ancestor)
+    assert [entry["parentUuid"] for entry in found] == ["u0", "a1", "u3"]
+    assert asked == ["u1"]
+
+
 def test_titles_and_folders_of_a_session_are_told(index, tmp_path):
     write_sessions(tmp_path)
     index.update(Job())
@@ -92,13 +134,12 @@ def test_what_is_new_is_read_and_nothing_twice(index, tmp_path, monkeypatch):
     claude, _ = write_sessions(tmp_path)
     index.update(Job())
     read: list[int] = []
-    usual = TranscriptReader.objects
 
-    def objects(self, max_bytes):
-        read.append(self.offset)
-        yield from usual(self, max_bytes)
+    def reader(path, offset=0, *, skips=False):
+        read.append(offset)
+        return TranscriptReader(path, offset, skips=skips)
 
-    monkeypatch.setattr(TranscriptReader, "objects", objects)
+    monkeypatch.setattr(session_index, "TranscriptReader", reader)
     index.update(Job())
     assert read == []
     size = claude.stat().st_size
@@ -155,7 +196,9 @@ def test_a_line_too_long_to_hold_is_passed_over(index, tmp_path):
     path = tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl"
     before = claude_line("user", "Before the picture.", "2026-02-17T09:30:00Z")
     after = claude_line("user", "After the picture.", "2026-02-17T09:31:00Z")
-    picture = claude_line("user", "p" * (2 * MAX_LINE_BYTES), "2026-02-17T09:30:30Z")
+    picture = claude_line(
+        "user", "p" * (2 * TranscriptReader.MAX_LINE_BYTES), "2026-02-17T09:30:30Z"
+    )
     write_lines(path, [before, picture, "", after])
     assert ids(index, "after the picture") == [LOGIN]
     record = index.search("picture", 1)[0].record

@@ -34,7 +34,7 @@ text = "<system-reminder>" * 300_000
 assert user_text({"role": "user", "content": text}) == text
 """,
     "words_of_user": """
-from rehydrate.integrations.mcp_server.session_lines import words_of_user
+from rehydrate._native import words_of_user
 text = "<skill>" * 500_000
 assert words_of_user({"role": "user", "content": text}) == text
 """,

@@ -28,16 +28,17 @@ from typing import Any, NamedTuple
 
 import rehydrate
 from rehydrate import Budget, Context, cli, formats
+from rehydrate._text import without_elements
 from rehydrate.errors import RehydrateError
 from rehydrate.integrations.claude_code import events
-from rehydrate.integrations.claude_code.transcript import last_turns, own_words
+from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.integrations.mcp_server.jobs import Job
-from rehydrate.integrations.mcp_server.session_index import SessionIndex
-from rehydrate.integrations.mcp_server.session_lines import (
+from rehydrate.integrations.mcp_server.session_files import (
+    outline_of,
     transcript_roots,
     transcripts,
 )
-from rehydrate.integrations.mcp_server.session_outline import outline_of
+from rehydrate.integrations.mcp_server.session_index import SessionIndex
 from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, PieceKind
 from rehydrate.prompt import ContextRequest, History, PromptIR, compile
 from rehydrate.retention.reading import locomo
@@ -328,7 +329,7 @@ def _hooks(t: Transcript) -> None:
     """The hooks of Claude Code and Codex, with this file as the session's transcript."""
     agent = "codex" if t.read.format == "codex" else "claude_code"
     said = "\n".join(texts_of(t.read))
-    own = own_words(said)
+    own = without_elements(said, re.compile("<(/?)(system-reminder)>"))
     for entry in last_turns(t.path, agent):
         read = formats.parse([entry], agent)
         for text in texts_of(read):

@@ -10,16 +10,14 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import safe_error_text
 from rehydrate.context.threads import Threads
@@ -189,8 +187,11 @@ class RehydrateSessionStore:
         self._fold = fold_session_summary
         self._threads = Threads.open(path)
         self._prefix = prefix
-        self._lock = ForkSafeLock()
-        self._open: OrderedDict[tuple[str, str], StoredEntries] = OrderedDict()
+        self._open = lru_cache(_MAX_OPEN)(
+            lambda namespace, thread: StoredEntries(
+                self._threads, thread, format=FORMAT, namespace=namespace, id_of=_uuid
+            )
+        )
         self._summaries: dict[str, dict[ThreadRow, SessionSummaryEntry]] = {}
         """Of each project, by what the store says of a session: another row once it has changed."""
 
@@ -278,17 +279,7 @@ class RehydrateSessionStore:
         self._threads.close()
 
     def _entries(self, key: SessionKey) -> StoredEntries:
-        where = self.namespace_of(key["project_key"]), self.thread_of(key)
-        with self._lock:
-            entries = self._open.pop(where, None)
-            if entries is None:
-                entries = StoredEntries(
-                    self._threads, where[1], format=FORMAT, namespace=where[0], id_of=_uuid
-                )
-                while len(self._open) >= _MAX_OPEN:
-                    self._open.popitem(last=False)
-            self._open[where] = entries
-            return entries
+        return self._open(self.namespace_of(key["project_key"]), self.thread_of(key))
 
     def _rows(self, project_key: str) -> Sequence[ThreadRow]:
         return self._threads.native.threads(self.namespace_of(project_key))

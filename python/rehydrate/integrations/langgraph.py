@@ -10,8 +10,7 @@ searches read of the value.
 from __future__ import annotations
 
 import json
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
 from rehydrate._concurrency.workers import STORING
+from rehydrate._native import meets_filter, namespace_fits, value_text
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.memory.items import MAX_LIMIT, Hit, MemoryItem
 from rehydrate.memory.memory import Memory
@@ -187,8 +187,9 @@ class RehydrateStore(BaseStore):
             with self._lock:
                 held = self._by_key(item.namespace, [item.thread])
                 if [each.handle for each in held[item.thread]] == [item.handle]:
-                    times = {"created": _created(item), "updated": _updated(item)}
-                    noted = {name: time.isoformat() for name, time in times.items()}
+                    noted = {
+                        name: _noted(item, name).isoformat() for name in ("created", "updated")
+                    }
                     again = MemoryItem(
                         item.text,
                         kind=item.kind,
@@ -209,7 +210,7 @@ class RehydrateStore(BaseStore):
             expires=_expiry(op.ttl or 0.0) if ends else None,
             metadata={
                 "value": _as_json(op.value),
-                "created": _created(old[0]).isoformat() if old else None,
+                "created": _noted(old[0], "created").isoformat() if old else None,
                 "ttl": op.ttl if ends else None,
             },
         )
@@ -231,7 +232,7 @@ class RehydrateStore(BaseStore):
         texts: list[str] = []
         for path in paths:
             is_whole = path in (_WHOLE, "")
-            texts += [text_of(op.value)] if is_whole else get_text_at_path(op.value, path)
+            texts += [value_text(op.value)] if is_whole else get_text_at_path(op.value, path)
         return "\n".join(filter(None, texts))
 
     def _ranked(self, op: SearchOp, wanted: int) -> Iterator[_Found]:
@@ -263,7 +264,7 @@ class RehydrateStore(BaseStore):
         limit = min(wanted * _MORE if op.filter else wanted, MAX_LIMIT)
         while True:
             hits = self._memory.search(op.query, limit, namespace=namespace, kinds=[FOUND])
-            held = [hit for hit in hits if matches(hit.item.metadata["value"], op.filter)]
+            held = [hit for hit in hits if meets_filter(hit.item.metadata["value"], op.filter)]
             if len(held) >= wanted or len(hits) < limit or limit == MAX_LIMIT:
                 return held
             limit = min(limit * _MORE, MAX_LIMIT)
@@ -290,9 +291,7 @@ class RehydrateStore(BaseStore):
             for item in read:
                 newest.setdefault(item.thread, item)
             met = [
-                item
-                for item in newest.values()
-                if not op.filter or matches(item.metadata["value"], op.filter)
+                item for item in newest.values() if meets_filter(item.metadata["value"], op.filter)
             ]
             if len(met) >= wanted or len(read) < limit or not op.filter:
                 return met
@@ -303,7 +302,7 @@ class RehydrateStore(BaseStore):
         found = {
             labels[: op.max_depth]
             for labels in map(_labels, self._namespaces(()))
-            if all(fits(labels, each.match_type, each.path) for each in conditions)
+            if all(namespace_fits(labels, each.match_type, each.path) for each in conditions)
         }
         return sorted(found)[op.offset : op.offset + op.limit]
 
@@ -334,14 +333,6 @@ def _score(found: _Found) -> float:
 def _written(item: MemoryItem) -> datetime:
     assert item.created is not None  # it is stored
     return item.created
-
-
-def _updated(item: MemoryItem) -> datetime:
-    return _noted(item, "updated")
-
-
-def _created(item: MemoryItem) -> datetime:
-    return _noted(item, "created")
 
 
 def _noted(item: MemoryItem, name: str) -> datetime:
@@ -379,96 +370,6 @@ def _fields(item: MemoryItem) -> dict[str, Any]:
         "namespace": _labels(item.namespace),
         "key": item.thread,
         "value": dict(item.metadata["value"]),
-        "created_at": _created(item),
-        "updated_at": _updated(item),
+        "created_at": _noted(item, "created"),
+        "updated_at": _noted(item, "updated"),
     }
-
-
-_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "$eq": operator.eq,
-    "$ne": operator.ne,
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
-ANY_LABEL = "*"
-
-
-def matches(value: Mapping[str, Any], conditions: Mapping[str, Any] | None) -> bool:
-    """Return whether a value meets all conditions; a dot in a name goes one level down.
-
-    Raises InvalidArgumentError for an unknown operator.
-
-    >>> matches({"user": {"age": 41}}, {"user.age": {"$gte": 18}})
-    True
-    """
-    return all(_holds(_found(value, name), wanted) for name, wanted in (conditions or {}).items())
-
-
-def _found(value: Any, name: str) -> Any:
-    if isinstance(value, Mapping) and name in value:
-        return value[name]
-    head, dot, rest = name.partition(".")
-    if dot and isinstance(value, Mapping) and head in value:
-        return _found(value[head], rest)
-    return None
-
-
-def _holds(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, Mapping) and any(str(name).startswith("$") for name in wanted):
-        return all(_compared(found, name, limit) for name, limit in wanted.items())
-    if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(
-            _holds(found.get(name), part) for name, part in wanted.items()
-        )
-    return bool(found == wanted)
-
-
-def _compared(found: Any, name: str, limit: Any) -> bool:
-    compare = _OPERATORS.get(name)
-    if compare is None:
-        known = ", ".join(_OPERATORS)
-        raise InvalidArgumentError(f"filter has no operator {name!r}; the operators are {known}")
-    try:
-        return bool(compare(found, limit))
-    except TypeError:  # a text is neither more nor less than a number
-        return False
-
-
-def text_of(value: Any, name: str = "") -> str:
-    r"""Return a value's texts and numbers as lines, each after its name; one alone has none.
-
-    >>> text_of({"text": "Staging listens on 8443."})
-    'Staging listens on 8443.'
-    >>> text_of({"title": "Ports", "hosts": ["a", "b"]})
-    'title: Ports\nhosts: a\nhosts: b'
-    """
-    lines = list(_lines(value, name))
-    return lines[0][1] if len(lines) == 1 else "\n".join(": ".join(line) for line in lines)
-
-
-def _lines(value: Any, name: str) -> Iterable[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from _lines(part, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _lines(part, name)
-    elif value is not None and value != "":
-        yield name, str(value)
-
-
-def fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool:
-    """Return whether a namespace begins with a path (`prefix`) or ends with it (`suffix`).
-
-    >>> fits(("users", "alice", "notes"), "prefix", ("users", "*"))
-    True
-    """
-    if match_type not in ("prefix", "suffix"):
-        raise InvalidArgumentError(f"match_type is {match_type!r}; pass 'prefix' or 'suffix'")
-    if len(namespace) < len(path):
-        return False
-    start = len(namespace) - len(path) if match_type == "suffix" else 0
-    labels = namespace[start : start + len(path)]
-    return all(one in (ANY_LABEL, label) for one, label in zip(path, labels, strict=True))

@@ -273,7 +273,7 @@ class RehydrateMemory(BaseChatStoreMemory):
 
 
 class _Metadata(ToolMetadata):
-    """What a model reads of a tool whose arguments have a JSON schema."""
+    """The metadata of a tool whose arguments have a JSON schema."""
 
     schema: dict[str, Any]
 

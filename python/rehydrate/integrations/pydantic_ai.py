@@ -9,7 +9,7 @@ The run's message history stays as it is. What the model gets is made from it in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -86,7 +86,11 @@ class _Messages(Codec[ModelMessage]):
     def pieces(self, part: Any, message: ModelMessage) -> list[dict[str, Any]]:
         del message
         if isinstance(part, ToolCallPart):
-            return [call_of(part.tool_call_id, part.tool_name, part.args_as_json_str())]
+            return [
+                call_of(
+                    part.tool_call_id, part.tool_name, _written(part.args_as_json_str, part.args)
+                )
+            ]
         if isinstance(part, ThinkingPart):
             return [thinking_block(part.content, part.signature or "")]
         return _reply_parts(part)
@@ -177,7 +181,7 @@ def _request_part(part: Any) -> dict[str, Any]:
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
     if isinstance(part, ToolReturnPart):
-        text = part.model_response_str()
+        text = _written(part.model_response_str, part.content)
         content: Any = [text_part(text), *map(_media, part.files)] if part.files else text
         return result_of(part.tool_call_id, content)
     kind = part.part_kind
@@ -186,6 +190,14 @@ def _request_part(part: Any) -> dict[str, Any]:
     # What the framework notes of instructions, tools and settings is kept as system text is.
     role = "user" if kind in _SAID_BY_USER else "system"
     return {"role": role, "content": _text_of(part)}
+
+
+def _written(write: Callable[[], str], value: Any) -> str:
+    """Return a value as the framework writes it; its JSON cannot hold half a surrogate pair."""
+    try:
+        return write()
+    except ValueError:
+        return text_of(value)
 
 
 _SAID_BY_USER = frozenset({"retry-prompt", "retry-feedback", "speech"})

@@ -13,6 +13,7 @@
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
 //! context_store  what a thread must not lose: a log of operations, and what it adds up to
 //! batches        many texts counted or embedded        linting       what a prompt wastes
+//! sessions       coding agents' sessions as texts      hook_settings hooks in an agent's settings
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
 //! notes          what notes are read from: texts, commands, summaries
@@ -39,6 +40,7 @@ pub mod error;
 pub mod event_stream;
 pub mod excerpts;
 pub mod failures;
+pub mod hook_settings;
 pub mod index;
 pub mod interrupt;
 pub mod json_spans;
@@ -54,6 +56,7 @@ pub mod reports;
 pub mod rules;
 pub mod scoring;
 pub mod selection;
+pub mod sessions;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod terminal;

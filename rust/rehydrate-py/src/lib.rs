@@ -16,6 +16,7 @@ mod home;
 mod interned;
 mod item_index;
 mod json_stream;
+mod langgraph;
 mod layout;
 mod linting;
 mod memory_files;
@@ -35,6 +36,7 @@ mod reading;
 mod redact;
 mod request_body;
 mod server_text;
+mod sessions;
 mod store;
 mod terminal;
 mod thread_log;
@@ -89,6 +91,8 @@ mod _native {
     #[pymodule_export]
     use super::json_stream::JsonStream;
     #[pymodule_export]
+    use super::langgraph::{meets_filter, namespace_fits, value_text};
+    #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
     use super::linting::lint;
@@ -123,13 +127,12 @@ mod _native {
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_content, as_dict,
-        as_dicts, as_sequence, billed_usage, broken_rules, capped_results, check_own, codex_kept, codex_line,
-        codex_lines, codex_turns_taken_back, detect_format, differing_texts, entries_of, entries_without_thinking,
-        entry_inputs, entry_is_signed, first_kept, first_telling, format_of, has_claudes_thinking, head_and_tail,
-        input_texts, is_langchain_message, last_compaction, line_content, line_is_seen, line_is_users, long_results,
-        marks_in, merged_lines, named_format, notice, other_format, read, read_entries, read_places, readable_texts,
-        repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text,
-        unmarked, without_calls, without_stale_thinking, without_thinking,
+        as_dicts, as_sequence, billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts,
+        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept, first_telling, format_of,
+        has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, last_compaction, line_content,
+        line_is_seen, long_results, marks_in, merged_lines, named_format, notice, other_format, read, read_entries,
+        read_places, readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back,
+        transcript_branch, unit_memory, unit_text, unmarked, without_calls, without_stale_thinking, without_thinking,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -137,6 +140,11 @@ mod _native {
     use super::request_body::RequestBody;
     #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
+    #[pymodule_export]
+    use super::sessions::{
+        SessionPart, TranscriptReader, clean_text, paired_entries, said_entries, said_in, settings_with_hooks,
+        settings_without_hooks, words_of_user,
+    };
     #[pymodule_export]
     use super::store::LocalStore;
     #[pymodule_export]

@@ -60,7 +60,7 @@ pub use chat::function_id;
 pub use checks::no_list;
 use checks::no_role;
 pub use checks::{as_sequence, check_own, detect_format, named_format, read};
-pub use codex::{codex_items, codex_kept, codex_line, codex_lines, codex_turns_taken_back};
+pub use codex::{codex_items, codex_kept, codex_line, codex_turns_taken_back};
 pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;
 pub use detect::{format_of, other_format};

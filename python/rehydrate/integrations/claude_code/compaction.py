@@ -25,10 +25,10 @@ from rehydrate.integrations.claude_code.events import (
 )
 from rehydrate.integrations.claude_code.home import Compacted, CompactionRow, Records
 from rehydrate.integrations.claude_code.transcript import Session, last_turns
-from rehydrate.integrations.mcp_server.session_lines import Agent
 from rehydrate.messages import PieceKind
 
 if TYPE_CHECKING:
+    from rehydrate.integrations.mcp_server.session_files import Agent
     from rehydrate.memory.items import MemoryItem
     from rehydrate.messages import Message
 
@@ -211,13 +211,12 @@ def used_names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     ('parse_row', 'src/rows.py')
     """
     from rehydrate import _native
-    from rehydrate.integrations.mcp_server.session_lines import said_in
 
-    said = [(unit, one) for unit, entry in enumerate(entries) for one in said_in(entry)]
+    said = [(unit, *one) for unit, entry in enumerate(entries) for one in _native.said_in(entry)]
     found = _native.names(
-        [_LABEL.sub(" ", one.text) for _, one in said],
-        bytes([_KINDS[one.speaker] for _, one in said]),
-        [unit for unit, _ in said],
+        [_LABEL.sub(" ", text) for _, _, text in said],
+        bytes([_KINDS[speaker] for _, speaker, _ in said]),
+        [unit for unit, _, _ in said],
         [False] * len(said),
         MAX_NAMES,
     )
@@ -414,7 +413,7 @@ def _remembered(given: HookInput, rules: Rules) -> dict[str, Any]:
 
 def _task_of(entries: list[Any], instructions: str) -> str:
     """Return what the session is about now: the last words of the user that say something."""
-    from rehydrate.integrations.mcp_server.session_lines import words_of_user
+    from rehydrate._native import words_of_user
 
     asked = [words for words in map(words_of_user, entries) if words]
     task = next((words for words in reversed(asked) if len(words) >= _LEAST_TASK_CHARS), "")
@@ -427,8 +426,8 @@ def _summary_of(given: HookInput) -> str:
     path = given.transcript
     if summary or path is None or given.agent != "codex":
         return summary
+    from rehydrate._native import TranscriptReader
     from rehydrate.integrations.claude_code.transcript import TAIL_BYTES
-    from rehydrate.integrations.mcp_server.session_lines import TranscriptReader
 
     begin = max(0, path.stat().st_size - TAIL_BYTES[-1])
     for line in TranscriptReader(path, begin, skips=begin > 0).objects(TAIL_BYTES[-1]):

@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.claude_code.transcript import Session, transcript_path
-from rehydrate.integrations.mcp_server.session_lines import Agent
+
+if TYPE_CHECKING:
+    from rehydrate.integrations.mcp_server.session_files import Agent
 
 Reply = dict[str, Any] | None
 T = TypeVar("T")
@@ -200,13 +202,13 @@ def post_tool(given: HookInput) -> Reply:
     tool = given.text("tool_name")
     response = given.payload.get("tool_response")
     # Our own tools answer within a budget, and with whole texts when they are asked for.
-    if "rehydrate" in tool or not _has_long_text(response):
+    if "rehydrate" in tool:
         return None
-    from rehydrate.prompt.caps import cap_text
-
     session = given.session
 
     def capped(text: str) -> str:
+        from rehydrate.prompt.caps import cap_text
+
         short = cap_text(text, CAP_TOKENS, tool=tool)
         if short is None:
             return text
@@ -225,15 +227,6 @@ def how_to_read(handle: str, session: str) -> str:
         f"[the whole: fetch_whole of the MCP server rehydrate, with handle {handle!r} and thread "
         f"{session!r}; or in a shell: rehydrate claude fetch {handle}]"
     )
-
-
-def _has_long_text(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, str):
-        return len(value) > MIN_CAPPED_CHARS
-    if depth > _MAX_DEPTH:
-        return False
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_has_long_text(one, depth + 1) for one in inner)
 
 
 def _map_texts(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:

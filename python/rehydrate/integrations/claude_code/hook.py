@@ -1,4 +1,4 @@
-"""One hook as a process: `python -m rehydrate.integrations.claude_code EVENT [AGENT]`.
+"""One hook as a process: `python -m rehydrate.integrations.claude_code.hook EVENT [AGENT]`.
 
 The event's JSON comes on standard input. What the event gives back goes to standard output, as one
 JSON object, or nothing. It ends in time, with exit code 0, whatever happens.
@@ -129,3 +129,7 @@ def _own_output() -> int:
 def _debug(error: BaseException) -> None:
     if os.environ.get(DEBUG_VARIABLE):
         os.write(2, f"rehydrate: {type(error).__name__}: {error}\n".encode(errors="replace"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], time.monotonic())

@@ -11,29 +11,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from rehydrate._document import parts_of, skip_blank
 from rehydrate._jsonl import whole_file
+from rehydrate._native import settings_with_hooks, settings_without_hooks
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code.home import Home
-
-_INDENT = "  "
-
-
-class Part(NamedTuple):
-    """A member of an object or an element of an array, and where it is."""
-
-    name: str
-    """Of a member."""
-    start: int
-    """Where it begins, with its name."""
-    value_start: int
-    end: int
-    value: Any
 
 
 def read_settings(text: str, name: str) -> dict[str, Any]:
@@ -57,102 +43,11 @@ def read_settings(text: str, name: str) -> dict[str, Any]:
     return settings
 
 
-def with_hooks(text: str, groups: Mapping[str, Any]) -> str:
-    """Return the settings with a group of hooks more for each event.
-
-    >>> print(with_hooks('{"model": "opus"}', {"Stop": {"hooks": []}}))
-    {"model": "opus",
-      "hooks": {
-        "Stop": [
-          {
-            "hooks": []
-          }
-        ]
-      }}
-    """
-    if not text.strip():
-        text = "{}\n"
-    for event, group in groups.items():
-        hooks = _member(text, skip_blank(text, 0), "hooks")
-        if hooks is None:
-            text = _added(text, skip_blank(text, 0), "hooks", {event: [group]}, 1)
-            continue
-        own = _member(text, hooks.value_start, event)
-        if own is None:
-            text = _added(text, hooks.value_start, event, [group], 2)
-        else:
-            text = _added(text, own.value_start, None, group, 3)
-    return text
-
-
-def without_hooks(text: str, is_ours: Callable[[Any], bool], keeps: Callable[[str], bool]) -> str:
-    """Return the settings without our groups of hooks.
-
-    An event, and the hooks, that are empty then are left out too, but for those that ``keeps`` says
-    were there before: an event by its name, the hooks by "".
-    """
-    while (hooks := _member(text, skip_blank(text, 0), "hooks")) is not None:
-        found = next(_ours(text, hooks, is_ours, keeps), None)
-        if found is None:
-            if not hooks.value and not keeps(""):
-                text = _removed(text, skip_blank(text, 0), hooks)
-            break
-        text = _removed(text, *found)
-    return text
-
-
-def _ours(
-    text: str, hooks: Part, is_ours: Callable[[Any], bool], keeps: Callable[[str], bool]
-) -> Iterator[tuple[int, Part]]:
-    """Yield what is to go, each with where its list or object begins."""
-    for event in _parts(text, hooks.value_start):
-        groups = list(_parts(text, event.value_start))
-        ours = [group for group in groups if is_ours(group.value)]
-        if ours and len(ours) == len(groups) and not keeps(event.name):
-            yield hooks.value_start, event
-        elif ours:
-            yield event.value_start, ours[0]
-
-
-def _member(text: str, start: int, name: str) -> Part | None:
-    """Return a member of the object that begins there; the last of its name counts, as for JSON."""
-    return {part.name: part for part in _parts(text, start)}.get(name)
-
-
-def _parts(text: str, start: int) -> Iterator[Part]:
-    """Yield the parts of the object or the array that begins there; the text is valid."""
-    for name, lead, value_start, end in parts_of(text, start)[0]:
-        value = json.loads(text[value_start:end])
-        yield Part(name, skip_blank(text, lead), value_start, end, value)
-
-
-def _added(text: str, start: int, name: str | None, value: Any, depth: int) -> str:
-    """Return the text with one more part at the end of the object or array that begins there."""
-    parts = list(_parts(text, start))
-    indent = "\n" + depth * _INDENT
-    whole = json.dumps(value, indent=len(_INDENT), ensure_ascii=True).replace("\n", indent)
-    part = whole if name is None else f"{json.dumps(name)}: {whole}"
-    if parts:
-        end = parts[-1].end
-        return f"{text[:end]},{indent}{part}{text[end:]}"
-    end = skip_blank(text, start + 1)
-    return f"{text[: start + 1]}{indent}{part}{indent[: -len(_INDENT)]}{text[end:]}"
-
-
-def _removed(text: str, start: int, part: Part) -> str:
-    """Return the text without the part, and without the comma that parted it."""
-    parts = list(_parts(text, start))
-    number = [each.start for each in parts].index(part.start)
-    if len(parts) == 1:
-        return text[: start + 1] + text[skip_blank(text, part.end) :]
-    if number:  # from the end of the one before, so that its layout goes too
-        return text[: parts[number - 1].end] + text[part.end :]
-    return text[: part.start] + text[parts[1].start :]
-
-
 Way = Literal["plugin", "settings", "codex"]
 WAYS: tuple[Way, ...] = ("plugin", "settings", "codex")
-MODULE = "rehydrate.integrations.claude_code"
+MODULE = "rehydrate.integrations.claude_code.hook"
+"""Run as a module, not as a file: where the package is gone, Python exits with 1, which an agent
+passes over. For a file that is gone it exits with 2, which would block the user's prompt."""
 PLUGIN = Path(__file__).with_name("plugin")
 """The plugin's files; also for `claude --plugin-dir`, with rehydrate on the path."""
 TIMEOUT_SECONDS = 5
@@ -222,8 +117,9 @@ class Installation:
         before = _read(self.target)
         read_settings(before or "", str(self.target))
         events = _CLAUDE if self.way == "settings" else _CODEX
-        after = with_hooks(
-            before or "", {event: _group(event, events[event], self.way) for event in events}
+        groups = {event: _group(event, events[event], self.way) for event in events}
+        after = settings_with_hooks(
+            before or "", [(event, json.dumps(groups[event], indent=2)) for event in groups]
         )
         self._kept.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._kept / _BACKUP).unlink(missing_ok=True)
@@ -247,11 +143,13 @@ class Installation:
             assert now is not None
             if now != _read(self._kept / _WRITTEN):
                 old = read_settings(before or "", "the copy of the settings").get("hooks")
-
-                def was_there(name: str) -> bool:
-                    return old is not None and (not name or name in old)
-
-                _replace(self.target, without_hooks(now, is_ours, was_there))
+                there = [] if old is None else ["", *old]
+                hooks = read_settings(now, str(self.target))["hooks"]
+                ours = {
+                    event: [number for number, group in enumerate(hooks[event]) if is_ours(group)]
+                    for event in self.events
+                }
+                _replace(self.target, settings_without_hooks(now, ours, there))
             elif before is None:
                 self.target.unlink()
             else:

@@ -5,38 +5,24 @@ Session: a session as a stored thread: what was said in it, and whole results, f
 
 from __future__ import annotations
 
+import json
 import mmap
-import re
 import stat
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._native import (
-    codex_lines,
-    codex_turns_taken_back,
-    line_content,
-    line_is_seen,
-    line_is_users,
-    transcript_branch,
-)
-from rehydrate._text import without_elements
+from rehydrate._native import TranscriptReader, paired_entries, said_entries, said_in, taken_back
+from rehydrate.formats._reading import json_object
 from rehydrate.integrations.claude_code.home import Home
-from rehydrate.integrations.mcp_server.session_lines import (
-    Agent,
-    TranscriptReader,
-    line_in,
-    message_of,
-    said_in,
-    words_of_user,
-)
 from rehydrate.messages import PROVIDER_OF
 
 if TYPE_CHECKING:
     from rehydrate.context import ContextStore
     from rehydrate.integrations.claude_code.home import Records
+    from rehydrate.integrations.mcp_server.session_files import Agent
 
 LAST_TURNS = 60
 """User and assistant lines that a compaction looks at."""
@@ -44,19 +30,8 @@ TAIL_BYTES = (1_000_000, 4_000_000, 24_000_000)
 """Last bytes of a transcript that are read, more where they hold too few lines; reading the most of
 them takes 0.2 s. A file may have 500 MB."""
 
-_KEPT_KEYS = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
-_LINK_KEYS = ("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp")
-_UNSEEN = ("isSidechain", "isMeta", "isCompactSummary", "isApiErrorMessage")
-"""A subagent's, a harness's, a summary of what is there already, an error."""
 _MAX_STEPS = 10_000
 """From a line to the last one before it that was said."""
-_HARNESS = ("<task-notification>", "[Request interrupted", "Caveat: The messages below")
-_THINKING = frozenset({"thinking", "redacted_thinking"})
-_BINARY = frozenset({"image", "document"})
-_CODEX_ITEMS = frozenset({
-    *("message", "function_call", "function_call_output", "custom_tool_call"),
-    *("custom_tool_call_output", "local_shell_call"),
-})  # fmt: skip
 
 
 def transcript_path(text: object) -> Path | None:
@@ -84,42 +59,13 @@ def last_turns(path: Path, agent: Agent) -> list[dict[str, Any]]:
     for most in TAIL_BYTES:
         begin = max(0, size - most)
         reader = TranscriptReader(path, begin, skips=begin > 0)
-        found = list(said(reader.objects(size - begin), agent))
-        if agent != "claude_code":
-            found = [found[index] for index, *_ in codex_lines(found)]
+        found = said_entries(reader.objects(size - begin), agent, str)
+        if agent == "codex":
+            gone = taken_back(found, agent)
+            found = [entry for index, entry in enumerate(found) if index not in gone]
         if len(found) >= LAST_TURNS or not begin:
             break
-    return paired(found[-LAST_TURNS:], agent)
-
-
-def said(
-    lines: Iterable[Mapping[str, Any]], agent: Agent, ancestor: Callable[[str], str] = str
-) -> Iterator[dict[str, Any]]:
-    """Yield the entries in these lines, in the format of the agent's.
-
-    What the user took back is left out, as far as these lines tell it. Each line of Claude Code
-    names the last one before it that was said; ``ancestor`` finds that one for a line that is not
-    among these. Of Codex the events stay by which turns were taken back, with these turns.
-    """
-    if agent != "claude_code":
-        yield from filter(None, (_tried(_codex_entry, line) for line in lines))
-        return
-    read = [_tried(_claude_entry, line) or _link(line) for line in lines]
-    branch = transcript_branch(read)
-    links: dict[object, Any] = {
-        line["uuid"]: line.get("parentUuid") or line.get("logicalParentUuid")
-        for line in read
-        if isinstance(line.get("uuid"), str) and not _is_entry(line)
-    }
-    for index in range(len(read)) if branch is None else branch:
-        entry = read[index]
-        if not _is_entry(entry):
-            continue
-        parent = _past(links, entry.get("parentUuid"))
-        if isinstance(parent, str) and line_is_users(entry):
-            # Only there the user can have gone back.
-            parent = ancestor(parent)
-        yield entry if "parentUuid" not in entry else {**entry, "parentUuid": parent}
+    return paired_entries(found[-LAST_TURNS:], agent)
 
 
 def ancestor_in(path: Path, before: int, known: Container[object]) -> Callable[[str], str]:
@@ -136,7 +82,7 @@ def ancestor_in(path: Path, before: int, known: Container[object]) -> Callable[[
         ):
             end, found = min(before, len(data)), name
             for _ in range(_MAX_STEPS):
-                line, end = line_in(data, found, end)
+                line, end = _line_in(data, found, end)
                 parent = line.get("parentUuid") or line.get("logicalParentUuid")
                 if not isinstance(parent, str):
                     break
@@ -148,159 +94,19 @@ def ancestor_in(path: Path, before: int, known: Container[object]) -> Callable[[
     return ancestor
 
 
-def _past(links: Mapping[object, Any], name: object) -> object:
-    """Return the first line at this one, or before it, that is none of the links."""
-    for _ in range(_MAX_STEPS):
-        if name not in links:
-            break
-        name = links[name]
-    return name
-
-
-def _tried(read: Callable[[Mapping[str, Any]], Any], line: Mapping[str, Any]) -> Any:
-    try:
-        return read(line)
-    except (AttributeError, TypeError, RecursionError):
-        return None  # a line of no shape that we know
-
-
-def _is_entry(line: Mapping[str, Any]) -> bool:
-    return "message" in line or "attachment" in line
-
-
-def _link(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left of a line that was not said: what hangs on what."""
-    return {key: line[key] for key in _LINK_KEYS if key in line}
-
-
-def paired(entries: list[dict[str, Any]], agent: Agent) -> list[dict[str, Any]]:
-    """Return the entries without results whose calls are missing, and without calls that were
-    never answered, where others were made after them."""
-    if agent != "claude_code":
-        items = [entry["payload"] for entry in entries]
-        asked = {item.get("call_id") for item in items if not _is_output(item)}
-        return [
-            entry
-            for entry, item in zip(entries, items, strict=True)
-            if not _is_output(item) or item["call_id"] in asked
-        ]
-    asked = {block.get("id") for entry in entries for block in _blocks(entry, "tool_use")}
-    kept = (
-        _with_blocks(
-            entry,
-            lambda block: block.get("type") != "tool_result" or block.get("tool_use_id") in asked,
-        )
-        for entry in entries
-    )
-    return [entry for entry in kept if entry is not None]
-
-
-def _claude_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what counts of a line; Claude Code keeps the whole result a second time next to it."""
-    if not line_is_seen(line) or any(line.get(key) for key in _UNSEEN):
-        return None
-    content = line_content(line)
-    if not isinstance(content, str | list):
-        return None
-    entry = {
-        key: line[key]
-        for key in _KEPT_KEYS
-        if isinstance(line.get(key), str) or (key == "parentUuid" and key in line)
-    }
-    if line["type"] == "attachment":
-        if not line_is_users(line):
-            return None
-        entry["attachment"] = {"type": "queued_command", "prompt": content, "commandMode": "prompt"}
-    else:
-        # A line without its role is not a message; the type says the same.
-        own = own_words(content) if line["type"] == "user" else content
-        body = {"role": line["type"], "content": own}
-        message_id = line["message"].get("id")
-        entry["message"] = body | ({"id": message_id} if isinstance(message_id, str) else {})
-    light = _with_blocks(entry, lambda block: block.get("type") not in _THINKING)
-    if light is None or (line["type"] == "user" and _is_harness(line, light)):
-        return None
-    return light
-
-
-_REMINDER = re.compile(r"<(/?)(system-reminder)>")
-
-
-def own_words(content: Any) -> Any:
-    """Return the content of a user's line without what the harness adds to the words: that is not
-    the user's, and nothing to be remembered as such."""
-    if isinstance(content, str):
-        return without_elements(content, _REMINDER) if "<system-reminder>" in content else content
-    return [
-        {**block, "text": own_words(block["text"])}
-        if isinstance(block, Mapping)
-        and block.get("type") == "text"
-        and isinstance(block.get("text"), str)
-        else block
-        for block in content
-    ]
-
-
-def _codex_entry(line: Mapping[str, Any]) -> dict[str, Any] | None:
-    item = line.get("payload")
-    if not isinstance(item, Mapping):
-        return None
-    entry = {key: line[key] for key in ("type", "timestamp", "payload") if key in line}
-    if codex_turns_taken_back(line):
-        return entry
-    if line.get("type") != "response_item" or item.get("type") not in _CODEX_ITEMS:
-        return None
-    if item["type"] != "message":
-        return entry if isinstance(item.get("call_id"), str) else None
-    role = item.get("role")
-    if role not in ("user", "assistant") or not isinstance(item.get("content"), str | list):
-        return None
-    return entry if role == "assistant" or words_of_user(item) else None
-
-
-def _is_harness(line: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Return whether a line of the user's role holds nothing that a user or a tool said."""
-    if any(_blocks(entry, "tool_result")) or any(_blocks(entry, "text", has=("[image]",))):
-        return False
-    message = message_of(entry)
-    words = "" if message is None or not line_is_users(line) else words_of_user(message)
-    return not words or words.startswith(_HARNESS)
-
-
-def _blocks(
-    entry: Mapping[str, Any], kind: str, has: tuple[str, ...] = ()
-) -> Iterator[Mapping[str, Any]]:
-    content = line_content(entry)
-    for block in content if isinstance(content, list) else ():
-        if block.get("type") == kind and (not has or block.get("text") in has):
-            yield block
-
-
-def _with_blocks(entry: dict[str, Any], keeps: Any) -> dict[str, Any] | None:
-    """Return the entry with the blocks that are kept; None where nothing is left."""
-    content = line_content(entry)
-    if isinstance(content, str):
-        return entry if content.strip() else None
-    kept = [_light(block) for block in content if isinstance(block, Mapping) and keeps(block)]
-    if not kept:
-        return None
-    if "attachment" in entry:
-        return {**entry, "attachment": {**entry["attachment"], "prompt": kept}}
-    return {**entry, "message": {**entry["message"], "content": kept}}
-
-
-def _light(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a block with a word in the place of binary data."""
-    if block.get("type") in _BINARY:
-        return {"type": "text", "text": f"[{block['type']}]"}
-    if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
-        inner = [_light(each) for each in block["content"] if isinstance(each, Mapping)]
-        return {**block, "content": inner}
-    return block
-
-
-def _is_output(item: Mapping[str, Any]) -> bool:
-    return str(item.get("type", "")).endswith("_output")
+def _line_in(data: mmap.mmap, name: str, before: int) -> tuple[dict[str, Any], int]:
+    """Return the line of this id that is the last one before an offset, and where it begins; an
+    empty one, and 0, where there is none."""
+    needle = json.dumps(name).encode()
+    while (found := data.rfind(needle, 0, before)) >= 0:
+        start = data.rfind(b"\n", 0, found) + 1
+        end = data.find(b"\n", found)
+        line = data[start : end if end >= 0 else len(data)][: TranscriptReader.MAX_LINE_BYTES]
+        read = json_object(line.decode(errors="replace"))
+        if read is not None and read.get("uuid") == name:
+            return read, start
+        before = start
+    return {}, 0
 
 
 FIRST_BYTES = 64_000_000
@@ -335,7 +141,6 @@ class Session(NamedTuple):
 
         Raises OSError and StoreError. What is stored stays stored.
         """
-        from rehydrate import formats
         from rehydrate.context.context import Context
         from rehydrate.memory.redaction import Redactor
 
@@ -358,8 +163,8 @@ class Session(NamedTuple):
             known_lines = {entry.get("uuid") for entry in context.history}
             while reader.offset < size and time.monotonic() < deadline:
                 before = reader.offset
-                lines = list(reader.objects(STEP_BYTES))
-                entries = list(said(lines, self.agent, ancestor_in(path, before, known_lines)))
+                ancestor = ancestor_in(path, before, known_lines)
+                entries = said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
                 known_lines.update(entry.get("uuid") for entry in entries)
                 if entries:
                     context.add(*map(redactor.inside, entries))
@@ -369,8 +174,8 @@ class Session(NamedTuple):
             store = context.store
             known = threads.native.thread(self.project, self.id) is not None
             text = threads.render_store(self.id, store_tokens) if known else ""
-            gone = formats.taken_back(context.history, self.agent)
-            taken = [said.text for index in gone for said in said_in(context.history[index])]
+            gone = taken_back(context.history, self.agent)
+            taken = [text for index in gone for _, text in said_in(context.history[index])]
             return StoredSession(store, text, "\n".join(taken))
 
     def keep(self, text: str) -> str:

@@ -199,7 +199,7 @@ async def _in_thread(work: Any) -> Any:
 _NO_ID: Any = object()
 
 
-# Line ends of Unicode that JSON lets stand in a string: many a client cuts its input at them.
+# Line ends of Unicode that JSON allows in a string: many a client cuts its input at them.
 _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
 
 

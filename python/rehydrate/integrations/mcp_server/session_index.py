@@ -1,7 +1,7 @@
 """SessionIndex: the transcripts on this machine, found by meaning, by names and by time.
 
-What was said is kept as items of a `Memory` in the user's cache folder, without secrets. Beside it
-a list of the files says how far each was read, so that a call reads only what is new, and no more
+What was said is kept as items of a `Memory` in the user's cache folder, without secrets. A list of
+the files next to it says how far each was read, so that a call reads only what is new, and no more
 than a limit. The cache may be deleted at any time.
 """
 
@@ -16,29 +16,15 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate._jsonl import lines_of, write_lines
+from rehydrate._native import SessionPart, TranscriptReader, clean_text
 from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, shown
-from rehydrate.integrations.mcp_server.session_lines import (
-    READ_CHARS,
-    Agent,
-    Chunks,
-    Link,
-    Said,
-    SessionFile,
-    TranscriptReader,
-    as_time,
-    clean,
-    kept,
-    project_of,
-    said_in,
-    time_of,
-    transcripts,
-)
-from rehydrate.memory.items import MemoryLimits
+from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, as_time, transcripts
+from rehydrate.memory.items import MemoryItem, MemoryLimits
 from rehydrate.memory.memory import Memory
 from rehydrate.prompt.request import TimeRange
 
@@ -49,14 +35,14 @@ MAX_BYTES = 128_000_000
 """Of transcripts that one call reads: about a second."""
 HITS = 200
 EXCERPTS = 3
-TITLE_CHARS = 120
 EXCERPT_CHARS = 600
 _NAMESPACE = "sessions"
+_KIND = "session"
+_TRUST = 0.5
+"""A tool may have put anything into a transcript."""
 _VERSION = 2
-_BATCH_LINES = 2_000
 _HEAD_BYTES = 256
 _MIN_PREFIX = 6
-_MAX_TIPS = 16
 
 
 @dataclass(slots=True)
@@ -244,24 +230,18 @@ class SessionIndex:
                 record = _anew(memory, SessionRecord(path, file.agent, file.id))
             start = record.offset
             reader = TranscriptReader(file.path, start, skips=record.skips)
-            lines = [_Line.of(line) for line in reader.objects(max_bytes)]
-            if start and reader.offset <= max_bytes and _went_back(lines, record.tips):
+            part = SessionPart(reader, max_bytes, record.tips, as_time)
+            if start and reader.offset <= max_bytes and part.went_back:
                 # What was said is to be read again as a whole, without what was taken back.
                 record = _anew(memory, record)
                 reader = TranscriptReader(file.path)
-                lines = [_Line.of(line) for line in reader.objects(max_bytes)]
+                part = SessionPart(reader, max_bytes, (), as_time)
             if file.size >= _HEAD_BYTES:
                 record.head = head
             changed = datetime.fromtimestamp(file.mtime_ns / 1e9, UTC)
-            chunks = Chunks(record.source, changed)
-            is_kept = kept([line.link for line in lines])
-            for number, line in enumerate(lines, 1):
-                _note(record, line, is_kept[number - 1])
-                if is_kept[number - 1]:
-                    chunks.add(line.said)
-                if number % _BATCH_LINES == 0:
-                    memory.add(chunks.take())
-            memory.add(chunks.take())
+            _note(record, part)
+            for batch in part.batches:
+                memory.add([_item(record, text, time or changed) for text, time in batch])
         except OSError:
             record = record or SessionRecord(path, file.agent, file.id)
             record.is_at_end = True  # it cannot be read; it is tried again when it changes
@@ -318,61 +298,19 @@ def _head(path: Path) -> str:
         return blake2b(file.read(_HEAD_BYTES), digest_size=8).hexdigest()
 
 
-class _Line(NamedTuple):
-    """A line, as far as the index asks: a transcript is read whole before it is known what of it
-    the conversation went on from."""
-
-    link: Link
-    said: tuple[Said, ...]
-    time: datetime | None
-    project: str
-    summary: str
-
-    @classmethod
-    def of(cls, line: Mapping[str, Any]) -> _Line:
-        """Take what counts of a line."""
-        said = [each._replace(text=each.text[:READ_CHARS]) for each in said_in(line)]
-        summary = line.get("summary") if line.get("type") == "summary" else None
-        return cls(
-            Link.of(line),
-            tuple(said),
-            time_of(line),
-            project_of(line)[:READ_CHARS],
-            summary[:READ_CHARS] if isinstance(summary, str) else "",
-        )
+def _note(record: SessionRecord, part: SessionPart) -> None:
+    """Note what lines tell of their session as a whole."""
+    record.tips = part.tips
+    record.project = record.project or part.project
+    record.title = part.title or record.title or part.words
+    if part.times is not None:
+        first, last = part.times
+        record.first = min(record.first or first, first)
+        record.last = max(record.last, last)
 
 
-def _went_back(lines: Sequence[_Line], tips: Sequence[str]) -> bool:
-    """Return whether one of these lines goes on from another one than the last that was known, or
-    takes turns back."""
-    known: set[object] = set(tips)
-    for line in lines:
-        parent = line.link.line.get("parentUuid")
-        is_prompt = any(said.speaker == "user" for said in line.said)
-        if line.link.taken_back or (is_prompt and isinstance(parent, str) and parent not in known):
-            return True
-        known.add(line.link.line.get("uuid"))
-    return False
-
-
-def _note(record: SessionRecord, line: _Line, is_kept: bool) -> None:
-    """Note what a line tells of its session as a whole."""
-    if line.time is not None:
-        stamp = line.time.isoformat()
-        record.first = min(record.first or stamp, stamp)
-        record.last = max(record.last, stamp)
-    if not record.project:
-        record.project = clean(line.project, 300)
-    uuid = line.link.line.get("uuid")
-    if isinstance(uuid, str) and (is_kept or not line.link.is_said):
-        tips = () if line.link.is_said else record.tips
-        record.tips = (*tips, uuid)[-_MAX_TIPS:]
-    if line.summary:
-        record.title = clean(line.summary, TITLE_CHARS)
-    elif not record.title and is_kept:
-        said = next((said for said in line.said if said.speaker == "user"), None)
-        if said is not None:
-            record.title = clean(" ".join(said.text.split()), TITLE_CHARS)
+def _item(record: SessionRecord, text: str, time: datetime) -> MemoryItem:
+    return MemoryItem(text, kind=_KIND, source=record.source, trust=_TRUST, time=time)
 
 
 def _anew(memory: Memory, record: SessionRecord) -> SessionRecord:
@@ -396,4 +334,4 @@ def _score(hits: Sequence[Hit]) -> float:
 
 def _excerpt(hit: Hit) -> tuple[str, str]:
     time = hit.item.time
-    return "" if time is None else time.isoformat(), clean(hit.snippet, EXCERPT_CHARS)
+    return "" if time is None else time.isoformat(), clean_text(hit.snippet, EXCERPT_CHARS)

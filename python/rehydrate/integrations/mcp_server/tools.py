@@ -12,8 +12,7 @@ from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.mcp_server.jobs import Answer, Arguments, Job
-from rehydrate.integrations.mcp_server.session_lines import AGENTS
-from rehydrate.integrations.mcp_server.session_outline import outline_lines, outline_of
+from rehydrate.integrations.mcp_server.session_files import AGENTS, outline_lines, outline_of
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.items import TIERS, Tier
 from rehydrate.memory.tools import (
@@ -35,7 +34,7 @@ MAX_NAME_CHARS = 1_000
 TRUST = 0.5
 """Of what a model adds: a tool's result may have asked for it."""
 TIERS_TO_ADD: tuple[Tier, ...] = ("warm", "cold")
-"""What is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
+"""An item that is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
 _MISTAKES = (InvalidArgumentError, InvalidMessageError, UnknownHandleError)
 """Errors whose message says what to send instead."""
 

@@ -39,7 +39,6 @@ const SUMMARY: &[&str] = &["payload", "message"];
 
 /// A line that the model saw, on whatever branch it is; None for any other. Raises InvalidMessageError for an entry that is
 /// no line of a rollout.
-#[pyfunction]
 pub fn codex_line<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Shown<'py>>> {
     let py = entry.py();
     let line = Fields::needed(entry, index, String::new)?;
@@ -117,7 +116,6 @@ fn summary<'py>(payload: Fields<'_, 'py>) -> PyResult<Bound<'py, PyList>> {
 
 /// The lines of the conversation: those that the model saw, less what was taken back. Raises InvalidMessageError for an
 /// entry that is no line of a rollout.
-#[pyfunction]
 pub fn codex_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Shown<'py>>> {
     let entries = entries.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     for (index, entry) in entries.iter().enumerate() {
@@ -188,7 +186,6 @@ pub fn places<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Opti
 }
 
 /// Whether each line is still there: some are turns of the user's, others take back so many turns, with all behind them.
-#[pyfunction]
 pub fn codex_kept(turns: Vec<bool>, taken_back: Vec<usize>) -> Vec<bool> {
     let mut is_kept = vec![true; turns.len()];
     let mut open_turns = Vec::new();
@@ -205,7 +202,6 @@ pub fn codex_kept(turns: Vec<bool>, taken_back: Vec<usize>) -> Vec<bool> {
 }
 
 /// How many turns of the user's a line takes back.
-#[pyfunction]
 pub fn codex_turns_taken_back(entry: &Bound<'_, PyAny>) -> PyResult<usize> {
     let py = entry.py();
     let line = Fields::needed(entry, 0, String::new)?;

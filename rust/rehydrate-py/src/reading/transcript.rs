@@ -137,7 +137,6 @@ pub fn line_content<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
 }
 
 /// Return whether the user wrote a line of the user's role, and not the harness.
-#[pyfunction]
 pub fn line_is_users(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
     let entry = Fields::needed(entry, 0, String::new)?;
     let is_queued = entry.kind()?.name() == "attachment";

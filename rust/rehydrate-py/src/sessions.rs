@@ -1,0 +1,48 @@
+//! Transcripts of Claude Code and Codex, line by line: what was said in them, as texts to be found and as entries to be read.
+mod entries;
+mod file;
+mod part;
+mod said;
+mod settings;
+
+pub use entries::{paired_entries, said_entries};
+pub use file::TranscriptReader;
+pub use part::SessionPart;
+pub use said::{said_in, words_of_user};
+pub use settings::{settings_with_hooks, settings_without_hooks};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rehydrate_core::sessions;
+
+use crate::errors::detached;
+use crate::interned::Interned;
+use crate::reading::Fields;
+
+/// The beginning of a text without secrets, as UTF-8 can hold it.
+#[pyfunction]
+pub fn clean_text(text: &Bound<'_, PyString>, max_chars: usize) -> PyResult<String> {
+    let whole = utf8(text)?;
+    detached(text.py(), || Ok(sessions::clean(&whole, max_chars)))
+}
+
+/// A string as UTF-8, with one other character in place of each half of a surrogate pair.
+fn utf8(text: &Bound<'_, PyString>) -> PyResult<String> {
+    match text.to_str() {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => text.py().import("rehydrate._text")?.getattr("as_unicode")?.call1((text,))?.extract(),
+    }
+}
+
+/// A copy of a mapping with these keys alone, null too.
+fn copied<'py>(from: Fields<'_, 'py>, keys: &'static [Interned]) -> PyResult<Bound<'py, PyDict>> {
+    let py = from.as_any().py();
+    let made = PyDict::new(py);
+    for key in keys {
+        let key = key.get(py);
+        if from.has(key)? {
+            made.set_item(key, from.as_any().get_item(key)?)?;
+        }
+    }
+    Ok(made)
+}
