@@ -94,7 +94,7 @@ mod tests {
             });
             (found.join("|"), end.unwrap())
         };
-        assert_eq!(parts("[ 1 ,\n{\"a\":2} ] x"), ("1|{\"a\":2}".to_owned(), Some(16)));
+        assert_eq!(parts("[ 1 ,\n{\"a\":2} ] x"), ("1|{\"a\":2}".to_owned(), Some(15)));
         assert_eq!(parts("[ ]"), (String::new(), Some(3)));
         assert_eq!([parts("[1 2]").1, parts("[1,]").1, parts("[1").1], [None; 3]);
     }
