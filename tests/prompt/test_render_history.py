@@ -202,7 +202,7 @@ def test_a_system_entry_parts_no_call_from_its_results_wherever_it_comes():
     assert tried > 100
 
 
-def test_an_image_of_a_half_answered_turn_stands_in_front_of_its_calls():
+def test_an_image_of_a_half_answered_turn_waits_for_the_other_results():
     calls = [{**CALL, "id": f"toolu_{number}"} for number in (1, 2)]
     result = {"type": "tool_result", "tool_use_id": "toolu_2", "content": [PNG]}
     entries = [
@@ -210,11 +210,11 @@ def test_an_image_of_a_half_answered_turn_stands_in_front_of_its_calls():
         {"role": "assistant", "content": calls},
         {"role": "user", "content": [result]},
     ]
-    messages, _ = rendered(entries, "anthropic", "openai_chat")
-    assert [message["role"] for message in messages] == ["user", "user", "assistant", "tool"]
-    result["content"] = "done"
-    messages, _ = rendered(entries, "anthropic", "openai_chat")
-    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
+    half, _ = rendered(entries, "anthropic", "openai_chat")
+    assert [message["role"] for message in half] == ["user", "assistant", "tool"]
+    entries[-1]["content"].append({**result, "tool_use_id": "toolu_1", "content": "done"})
+    whole, _ = rendered(entries, "anthropic", "openai_chat")
+    assert [message["role"] for message in whole] == ["user", "assistant", "tool", "tool", "user"]
 
 
 CHAT = (

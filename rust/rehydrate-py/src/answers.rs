@@ -9,6 +9,7 @@ mod gemini;
 mod responses;
 mod several;
 
+use crate::exit::Running;
 use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -69,14 +70,17 @@ pub struct AnswerJoiner(Box<dyn Joins>);
 impl AnswerJoiner {
     #[new]
     fn begin(py: Python<'_>, provider: &str) -> PyResult<Self> {
+        let _running = Running::begin();
         joiner_of(py, provider).map(Self)
     }
 
     fn add<'py>(&mut self, event: &Any<'py>) -> PyResult<Any<'py>> {
+        let _running = Running::begin();
         self.0.add(event)
     }
 
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let _running = Running::begin();
         self.0.body(py)
     }
 }
@@ -84,6 +88,7 @@ impl AnswerJoiner {
 /// Whether a body has the shape of an answer.
 #[pyfunction]
 pub fn is_answer(provider: &str, body: &Any<'_>) -> PyResult<bool> {
+    let _running = Running::begin();
     let is_list = |key: &str| PyResult::Ok(get(body, key)?.is_some_and(|value| value.is_instance_of::<PyList>()));
     match provider {
         "anthropic" => is_list("content"),
@@ -103,6 +108,7 @@ pub fn is_answer(provider: &str, body: &Any<'_>) -> PyResult<bool> {
 /// What a body reports as an error, in place of an answer or next to one; None where it reports none.
 #[pyfunction]
 pub fn reported_in<'py>(provider: &str, body: &Any<'py>) -> PyResult<Option<Any<'py>>> {
+    let _running = Running::begin();
     if set(body, "error")?.is_some() {
         return Ok(Some(body.clone()));
     }
@@ -129,6 +135,7 @@ type Read<'py> =
 /// and the answer's id.
 #[pyfunction]
 pub fn read_answer<'py>(provider: &str, body: &Any<'py>) -> PyResult<Read<'py>> {
+    let _running = Running::begin();
     let said = match provider {
         "anthropic" => anthropic::read(body),
         "bedrock" => bedrock::read(body),

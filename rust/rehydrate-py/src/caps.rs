@@ -1,4 +1,5 @@
 //! Caps of tool results, for Python.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::caps::{self, Member, Options, decoded, encoded};
@@ -38,6 +39,7 @@ pub fn cap_text<'py>(
     rows: usize,
     log_lines: usize,
 ) -> PyResult<Option<(Bound<'py, PyString>, &'static str, i64)>> {
+    let _running = Running::begin();
     let text = bytes_of(&text)?;
     let bytes: &[u8] = &text;
     let shown = detached(py, || {
@@ -50,6 +52,7 @@ pub fn cap_text<'py>(
 /// The kind of a text that the tool with this name returned.
 #[pyfunction]
 pub fn kind_of(py: Python<'_>, text: CodePoints, tool: Text) -> PyResult<&'static str> {
+    let _running = Running::begin();
     detached(py, || Ok(caps::kind_of(&text.0, tool.as_str()).name()))
 }
 
@@ -66,6 +69,7 @@ type Part<'py> = (Bound<'py, PyString>, usize, usize, usize);
 /// too deeply.
 #[pyfunction]
 pub fn json_parts(py: Python<'_>, text: CodePoints, start: usize) -> PyResult<Option<Vec<Part<'_>>>> {
+    let _running = Running::begin();
     let Ok(members) = detached(py, || Ok(caps::json_members(&text.0, start)))? else { return Ok(None) };
     let part = |Member { key, lead, start, end }: Member| Ok((string_of(py, &encoded(&key))?, lead, start, end));
     members.into_iter().map(part).collect::<PyResult<_>>().map(Some)

@@ -1,6 +1,7 @@
 //! Checks of arguments that many doors share: types, choices, numbers, paths and timeouts.
 //!
 //! Each raises InvalidArgumentError, which names the argument, its value and the remedy.
+use crate::exit::Running;
 use pyo3::exceptions::PyUnicodeEncodeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
@@ -63,6 +64,7 @@ pub fn is_number(value: &Any<'_>) -> bool {
 /// Refuse a value of none of these types; a bool is not a number.
 #[pyfunction]
 pub fn check_type(name: &str, value: &Any<'_>, kinds: &Any<'_>, remedy: &str) -> PyResult<()> {
+    let _running = Running::begin();
     let py = value.py();
     let is_stray_bool = value.is_instance_of::<PyBool>() && !kinds.is(py.get_type::<PyBool>());
     if is_stray_bool || !value.is_instance(kinds)? {
@@ -101,6 +103,7 @@ pub fn check_unicode(name: &str, text: &Bound<'_, PyString>) -> PyResult<()> {
 /// Refuse a value that can be no path.
 #[pyfunction]
 pub fn check_path(name: &str, value: &Any<'_>, remedy: &str) -> PyResult<()> {
+    let _running = Running::begin();
     let os = value.py().import("os")?;
     if !value.is_instance_of::<PyString>() && !value.is_instance(&os.getattr("PathLike")?)? {
         return Err(wrong_type(name, value, remedy));
@@ -121,6 +124,7 @@ pub fn check_path(name: &str, value: &Any<'_>, remedy: &str) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (owner, given, known, remedy="its options are"))]
 pub fn check_known(owner: &str, given: &Any<'_>, known: &Any<'_>, remedy: &str) -> PyResult<()> {
+    let _running = Running::begin();
     let known: Vec<String> = known.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?;
     let mut unknown: Option<Any<'_>> = None; // the first of them in the order of their letters
     for name in given.try_iter()? {
@@ -137,6 +141,7 @@ pub fn check_known(owner: &str, given: &Any<'_>, known: &Any<'_>, remedy: &str) 
 /// Refuse a value that is not an iterable, and one text or mapping in place of a list of them.
 #[pyfunction]
 pub fn check_list(name: &str, value: &Any<'_>, remedy: &str) -> PyResult<()> {
+    let _running = Running::begin();
     let is_one = value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>() || Fields::of(value).is_some();
     if is_one || !is_iterable(value)? {
         return Err(wrong_type(name, value, remedy));
@@ -152,6 +157,7 @@ pub fn is_iterable(value: &Any<'_>) -> PyResult<bool> {
 /// Refuse a value that lacks one of these methods, whose names are separated by blanks.
 #[pyfunction]
 pub fn check_methods(name: &str, value: &Any<'_>, methods: &str, remedy: &str) -> PyResult<()> {
+    let _running = Running::begin();
     for method in methods.split_whitespace() {
         if !value.getattr_opt(method)?.is_some_and(|method| method.is_callable()) {
             return Err(wrong_type(name, value, remedy));
@@ -163,6 +169,7 @@ pub fn check_methods(name: &str, value: &Any<'_>, methods: &str, remedy: &str) -
 /// Refuse a value that is none of these words; a part of one is answered with "did you mean".
 #[pyfunction]
 pub fn check_choice(name: &str, value: &Any<'_>, choices: &Any<'_>) -> PyResult<()> {
+    let _running = Running::begin();
     let words = choices.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     let given = value.cast::<PyString>().ok();
     let mut near = Vec::new();
@@ -186,6 +193,7 @@ pub fn check_choice(name: &str, value: &Any<'_>, choices: &Any<'_>) -> PyResult<
 #[pyfunction]
 #[pyo3(signature = (name, value, least=0, most=None, *, or_none=false))]
 pub fn check_whole(name: &str, value: &Any<'_>, least: i64, most: Option<&Any<'_>>, or_none: bool) -> PyResult<()> {
+    let _running = Running::begin();
     if value.is_none() && or_none {
         return Ok(());
     }
@@ -201,6 +209,7 @@ pub fn check_whole(name: &str, value: &Any<'_>, least: i64, most: Option<&Any<'_
 /// Refuse a value that is not a number from 0 to 1; a bool is not a number.
 #[pyfunction]
 pub fn check_share(name: &str, value: &Any<'_>) -> PyResult<()> {
+    let _running = Running::begin();
     if is_number(value) && value.ge(0)? && value.le(1)? {
         return Ok(());
     }
@@ -210,6 +219,7 @@ pub fn check_share(name: &str, value: &Any<'_>) -> PyResult<()> {
 /// A number of seconds from 0 up, or None for no limit.
 #[pyfunction]
 pub fn check_timeout(name: &str, value: &Any<'_>) -> PyResult<Option<f64>> {
+    let _running = Running::begin();
     if value.is_none() {
         return Ok(None);
     }
@@ -223,5 +233,6 @@ pub fn check_timeout(name: &str, value: &Any<'_>) -> PyResult<Option<f64>> {
 /// Refuse to pickle or copy what has locks, files or an owner.
 #[pyfunction]
 pub fn refuse_copy(py: Python<'_>, name: &str, remedy: &str) -> PyResult<()> {
+    let _running = Running::begin();
     Err(refused(py, format!("{name} cannot be pickled or copied; {remedy}")))
 }

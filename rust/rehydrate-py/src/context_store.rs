@@ -4,6 +4,7 @@ mod answers;
 mod subjects;
 mod values;
 
+use crate::exit::Running;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -137,11 +138,13 @@ impl ContextStore {
 
     /// Return the operations from this number on.
     fn operations_since(&self, py: Python<'_>, number: usize) -> PyResult<Vec<Operation>> {
+        let _running = Running::begin();
         Ok(as_operations(self.with(py, |state| state.log(number))?))
     }
 
     /// Return the same as JSON values; an item's text is not in them, its span is.
     fn written_since<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let _running = Running::begin();
         let log = self.with(py, |state| state.log(number))?;
         log.iter().map(|operation| values::written(py, operation)).collect()
     }
@@ -151,6 +154,7 @@ impl ContextStore {
     /// ``seen`` is how many entries there are then; None: they end with the last message.
     #[pyo3(signature = (messages, seen = None))]
     fn update(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, seen: Option<i64>) -> PyResult<Vec<Operation>> {
+        let _running = Running::begin();
         let mut messages = Message::all(messages, Some(&Tools::new(py)?))?;
         let seen = seen.unwrap_or_else(|| messages.last().map_or(0, |message| message.entry + 1));
         let added = self.with(py, |state| {
@@ -171,6 +175,7 @@ impl ContextStore {
         items: Vec<Bound<'_, Item>>,
         messages: &Bound<'_, PyAny>,
     ) -> PyResult<Applied> {
+        let _running = Running::begin();
         let answer = string_of(py, first_characters(&bytes_of(answer)?, MAX_ANSWER))?;
         let (proposals, unreadable) = proposals_in(&answer)?;
         let shown = items.iter().map(|item| (item.get().0.id, item.get().0.span.clone())).collect();
@@ -207,6 +212,7 @@ impl ContextStore {
         seen: i64,
         recent: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let _running = Running::begin();
         let messages = Message::all(messages, None)?;
         let by_entry: FxHashMap<i64, &Message> = messages.iter().map(|message| (message.entry, message)).collect();
         let text_of = |span: &core::Span| by_entry.get(&span.entry).and_then(|message| message.text_at(span));
@@ -223,11 +229,13 @@ impl ContextStore {
 
     /// Return a mark of the present end: how many operations there are, and entries read.
     fn mark(&self, py: Python<'_>) -> PyResult<(usize, i64)> {
+        let _running = Running::begin();
         self.with(py, |state| (state.core.items().log().len(), state.seen))
     }
 
     /// Forget what was read since the mark.
     fn back_to(&self, py: Python<'_>, mark: (usize, i64)) -> PyResult<()> {
+        let _running = Running::begin();
         self.with(py, |state| {
             if mark != (state.core.items().log().len(), state.seen) {
                 state.core.back_to(mark.0);
@@ -240,6 +248,7 @@ impl ContextStore {
     ///
     /// The operations stay in the log. What one of these had put an end to holds again.
     fn leave_out(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
+        let _running = Running::begin();
         let entries = entries.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<_>>>()?;
         self.with(py, |state| state.core.leave_out(entries))
     }
@@ -247,6 +256,7 @@ impl ContextStore {
     /// Return the store as it was before the entry with this index was read, without what was left
     /// out since.
     fn as_of(&self, py: Python<'_>, entry: i64) -> PyResult<Self> {
+        let _running = Running::begin();
         let (operations, left_out) = self.with(py, |state| state.core.before(entry))?;
         // Of a long log this takes a while, so nobody waits for it.
         let core = detached(py, || Ok(core::ContextStore::of(operations, left_out)))?;
@@ -256,6 +266,7 @@ impl ContextStore {
     /// Return all items, or those of a heading that hold.
     #[pyo3(signature = (heading = None))]
     fn items(&self, py: Python<'_>, heading: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Item>> {
+        let _running = Running::begin();
         let Some(heading) = heading else {
             let all = self.with(py, |state| state.core.items().all().to_vec())?;
             return Ok(all.into_iter().map(Item).collect());
@@ -279,6 +290,7 @@ impl ContextStore {
         conversation: Option<&Bound<'py, Conversation>>,
         visible: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyString>> {
+        let _running = Running::begin();
         let Some(conversation) = conversation else { return self.markdown(py, budget_tokens, None) };
         let mut activity = Activity::default();
         activity.add(py, conversation.get(), &visible.map_or_else(|| Ok(FxHashSet::default()), indices_in)?)?;
@@ -292,6 +304,7 @@ impl ContextStore {
         mut activity: PyRefMut<'py, Activity>,
         budget_tokens: i64,
     ) -> PyResult<Bound<'py, PyString>> {
+        let _running = Running::begin();
         self.markdown(py, budget_tokens, Some(&mut *activity))
     }
 
@@ -308,6 +321,7 @@ impl ContextStore {
         sources: &Bound<'py, PyAny>,
         max_tokens: i64,
     ) -> PyResult<Verified<'py>> {
+        let _running = Running::begin();
         let (summary, counter) = (bytes_of(summary)?, counter(py)?);
         let summary: &[u8] = &summary;
         let mut invented = detached(py, || Ok(core::names_in(summary)))?;
@@ -341,6 +355,7 @@ pub fn proposal_prompt<'py>(
     items: Vec<Bound<'py, Item>>,
     messages: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyString>> {
+    let _running = Running::begin();
     let items: Vec<&core::Item> = items.iter().map(|item| &*item.get().0).collect();
     string_of(messages.py(), &core::proposal_prompt(&items, &lines_of(messages, true)?))
 }
@@ -354,6 +369,7 @@ pub fn summary_prompt<'py>(
     previous: &Bound<'py, PyString>,
     max_tokens: i64,
 ) -> PyResult<Bound<'py, PyString>> {
+    let _running = Running::begin();
     let mut lines = lines_of(messages, false)?;
     if !previous.is_empty()? {
         lines.insert(0, [b"summary of what came before: ", &*bytes_of(previous)?].concat());
@@ -364,12 +380,14 @@ pub fn summary_prompt<'py>(
 /// The texts of messages as a model reads them: each with who said it, and `numbered` with the number of its entry before.
 #[pyfunction]
 pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
+    let _running = Running::begin();
     lines_of(messages, numbered)?.iter().map(|line| string_of(messages.py(), line)).collect()
 }
 
 /// Lines in a fence that says that they are data. Of very many the middle is left out.
 #[pyfunction]
 pub fn fenced<'py>(py: Python<'py>, name: &str, lines: Vec<Bound<'py, PyString>>) -> PyResult<Bound<'py, PyString>> {
+    let _running = Running::begin();
     let lines = lines.iter().map(|line| Ok(bytes_of(line)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
     string_of(py, &core::fenced(name, &lines, MAX_TRANSCRIPT))
 }
@@ -377,6 +395,7 @@ pub fn fenced<'py>(py: Python<'py>, name: &str, lines: Vec<Bound<'py, PyString>>
 /// Hexadecimal digits made from texts that occur in none of them, as few as do.
 #[pyfunction]
 pub fn mark_of(py: Python<'_>, texts: Vec<Bound<'_, PyString>>) -> PyResult<String> {
+    let _running = Running::begin();
     let texts = texts.iter().map(|text| Ok(bytes_of(text)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
     detached(py, || Ok(core::mark_of(&texts)))
 }

@@ -1,4 +1,5 @@
 //! Python values to the core's: texts without copying, vectors by buffer.
+use crate::exit::Running;
 use std::borrow::Cow;
 
 use pyo3::buffer::PyBuffer;
@@ -94,6 +95,7 @@ const INLINE_PARTS: usize = 4_000;
 /// Whether entries are short enough to be read and counted on an event loop, whatever holds them.
 #[pyfunction]
 pub fn is_short_to_add(entries: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
+    let _running = Running::begin();
     let (mut characters, mut parts, mut left) = (0, 0, entries);
     while let Some(value) = left.pop() {
         parts += 1;

@@ -2,6 +2,7 @@
 mod blocks;
 mod reasons;
 
+use crate::exit::Running;
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
@@ -38,6 +39,7 @@ impl Decision {
         selection: Py<Selection>,
         message_tokens: Vec<i64>,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         let (of, core) = (&conversation.bind(py).get().columns, &selection.bind(py).get().core);
         let messages = [message_tokens.len(), core.signals.len(), of.of.rows.len()];
         let units = [core.packing.kept.len(), of.unit_len(), of.unit_len()];
@@ -82,6 +84,7 @@ impl Decision {
         first_change: Option<usize>,
         origins: Option<Vec<usize>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let _running = Running::begin();
         let (conversation, core) = (self.conversation.bind(py).get(), &self.selection.bind(py).get().core);
         let of = &conversation.columns;
         let origin = |index: usize| origins.as_ref().and_then(|of| of.get(index)).copied().unwrap_or(index);
@@ -154,6 +157,7 @@ impl Decision {
         handles: HashMap<usize, String>,
         origins: Option<Vec<usize>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let _running = Running::begin();
         let (conversation, core) = (self.conversation.bind(py).get(), &self.selection.bind(py).get().core);
         let (of, tokens) = (&conversation.columns, self.unit_tokens(py));
         let dropping = Dropping::of(core, target_tokens, by_coverage);

@@ -1,4 +1,5 @@
 //! The blocks of long texts, for Python.
+use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -44,6 +45,7 @@ impl Division {
         kept: &Bound<'py, PyAny>,
         handle: &str,
     ) -> PyResult<Bound<'py, PyString>> {
+        let _running = Running::begin();
         self.shown(&text, &self.flags(kept)?, handle)
     }
 
@@ -55,6 +57,7 @@ impl Division {
         kept: &Bound<'py, PyAny>,
         handle: Text,
     ) -> PyResult<Vec<ShownRun<'py>>> {
+        let _running = Running::begin();
         let (kept, source) = (self.flags(kept)?, self.read(&text)?);
         let row = |run: &Run| {
             let part = self.part(&text, &source, run)?;
@@ -131,6 +134,7 @@ fn joined<'py>(py: Python<'py>, parts: Vec<Bound<'py, PyString>>) -> PyResult<Bo
 /// The blocks of a text that is long enough to be divided.
 #[pyfunction]
 pub fn divide(py: Python<'_>, text: Text) -> PyResult<Option<Division>> {
+    let _running = Running::begin();
     detached(py, || Ok(excerpts::divide(text.as_str()).map(|found| Division::of(Arc::new(found)))))
 }
 

@@ -20,27 +20,47 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Whether this is the thread that exits, which no one ends.
     static EXITS: Cell<bool> = const { Cell::new(false) };
+    /// How many calls of this thread are under way, each in one of the others.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Call Python code. In a thread that the exit would end, it is not called and nothing returns any more.
-pub fn running_python<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
-    struct Over;
-    impl Drop for Over {
-        fn drop(&mut self) {
+/// A call from Python that may run Python code, until this is dropped: each function of the binding that can raise begins
+/// with one, but for those of the stores.
+pub struct Running(());
+
+impl Running {
+    /// Begin. In a thread that the exit would end, nothing returns any more.
+    pub fn begin() -> Self {
+        if DEPTH.replace(DEPTH.get() + 1) == 0 {
+            RUNNING.fetch_add(1, Ordering::SeqCst);
+            if EXITING.load(Ordering::SeqCst) && !EXITS.get() {
+                RUNNING.fetch_sub(1, Ordering::SeqCst);
+                Python::attach(|py| {
+                    py.detach(|| {
+                        loop {
+                            thread::park();
+                        }
+                    })
+                })
+            }
+        }
+        Self(())
+    }
+}
+
+/// Call Python code amid work that is detached: only the code is waited for.
+pub fn running_python<T>(_py: Python<'_>, code: impl FnOnce() -> T) -> T {
+    let _running = Running::begin();
+    code()
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+        if DEPTH.get() == 0 {
             RUNNING.fetch_sub(1, Ordering::SeqCst);
         }
     }
-    RUNNING.fetch_add(1, Ordering::SeqCst);
-    let over = Over;
-    if EXITING.load(Ordering::SeqCst) && !EXITS.get() {
-        drop(over);
-        py.detach(|| {
-            loop {
-                thread::park();
-            }
-        })
-    }
-    code()
 }
 
 /// How long an exit waits for items to be indexed that no other process need index then.
@@ -64,5 +84,5 @@ pub fn before_exit(py: Python<'_>) {
 
 /// In a forked child, which does not have the threads that were counted.
 pub fn forget_others() {
-    RUNNING.store(0, Ordering::SeqCst);
+    RUNNING.store(usize::from(DEPTH.get() > 0), Ordering::SeqCst);
 }

@@ -2,6 +2,7 @@
 //!
 //! The tag's name ends in a nonce made from the content itself, so the same content has the same fence in every prompt. An author
 //! cannot write the nonce into the content: a nonce that occurs in it is replaced by another.
+use crate::exit::Running;
 use blake2b_simd::Params;
 use memchr::memmem;
 use pyo3::prelude::*;
@@ -24,6 +25,7 @@ pub fn fence_tags<'py>(
     is_data: bool,
     content: &Bound<'py, PyString>,
 ) -> PyResult<(String, String)> {
+    let _running = Running::begin();
     let (id_bytes, note) = (bytes_of(id)?, PyString::new(id.py(), NOT_INSTRUCTIONS));
     let is_in_id = |text: &Bound<'py, PyString>| PyResult::Ok(memmem::find(&id_bytes, &bytes_of(text)?).is_some());
     let mut attributes = vec![("id", id)];
@@ -53,6 +55,7 @@ pub fn fence_tags<'py>(
 /// Sixteen hexadecimal digits that do not occur in the content, from it and the id of its section.
 #[pyfunction]
 pub fn fence_nonce(section_id: &Bound<'_, PyString>, content: &Bound<'_, PyString>) -> PyResult<String> {
+    let _running = Running::begin();
     Ok(nonce(&bytes_of(section_id)?, &bytes_of(content)?))
 }
 
@@ -76,6 +79,7 @@ fn digest(section_id: &[u8], content: &[u8]) -> String {
 /// A value on one line, without characters that could end it or the tag, or look like one.
 #[pyfunction]
 pub fn fence_attribute(py: Python<'_>, value: Places) -> PyResult<String> {
+    let _running = Running::begin();
     let mut line = String::new();
     for character in value.as_str().chars().take(LONGEST_ATTRIBUTE) {
         match character {

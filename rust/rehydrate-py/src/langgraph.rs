@@ -1,4 +1,5 @@
 //! Values and namespaces of LangGraph's store: filters, texts to search, conditions.
+use crate::exit::Running;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
@@ -23,10 +24,15 @@ const ANY_LABEL: &str = "*";
 type Value<'py> = Bound<'py, PyAny>;
 
 /// Whether a value meets all conditions; a dot in a name goes one level down. Raises InvalidArgumentError for an unknown
-/// operator.
+/// operator, and for conditions that are no mapping.
 #[pyfunction]
 pub fn meets_filter<'py>(value: &Value<'py>, conditions: Option<&Value<'py>>) -> PyResult<bool> {
-    let Some(conditions) = conditions.and_then(Fields::of) else { return Ok(true) };
+    let _running = Running::begin();
+    let Some(given) = conditions else { return Ok(true) };
+    let Some(conditions) = Fields::of(given) else {
+        let message = format!("filter: {} isn't a mapping; pass {{\"name\": value}}", given.get_type().name()?);
+        return Err(raise(value.py(), "InvalidArgumentError", (message,)));
+    };
     for (name, wanted) in conditions.items()? {
         let found = found_in(value, name.extract::<Text>()?.as_str())?;
         if !meets(found.as_ref(), &wanted, MAX_DEPTH)? {
@@ -106,6 +112,7 @@ fn compares(value: &Value<'_>, name: &str, limit: &Value<'_>) -> PyResult<bool> 
 /// A value's texts and numbers as lines, each after its name; one alone has none.
 #[pyfunction]
 pub fn value_text<'py>(value: &Value<'py>) -> PyResult<String> {
+    let _running = Running::begin();
     let mut lines = Vec::new();
     add_lines(&mut lines, value, "", MAX_DEPTH)?;
     Ok(match lines.as_slice() {
@@ -145,6 +152,7 @@ fn too_deep(what: &str) -> PyErr {
 /// Whether a namespace begins with a path ("prefix") or ends with it ("suffix"); "*" is any label.
 #[pyfunction]
 pub fn namespace_fits(py: Python<'_>, namespace: Vec<Text>, match_type: &str, path: Vec<Text>) -> PyResult<bool> {
+    let _running = Running::begin();
     if !matches!(match_type, "prefix" | "suffix") {
         let shown = PyString::new(py, match_type).repr()?;
         let message = format!("match_type is {shown}; pass 'prefix' or 'suffix'");

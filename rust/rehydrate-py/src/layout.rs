@@ -6,6 +6,7 @@ mod change;
 pub mod history;
 mod rows;
 
+use crate::exit::Running;
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
@@ -78,6 +79,7 @@ impl Layout {
         write: &Bound<'py, PyAny>,
         count: &Bound<'py, PyAny>,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         let py = ir.py();
         let history = History::of(ir.getattr(interned!(py, "history"))?)?;
         let counter: String = ir.getattr(interned!(py, "counter"))?.extract()?;
@@ -167,6 +169,7 @@ impl Layout {
     /// The position in the history of the first entry that is after a change since the prompt that was sent.
     #[pyo3(signature = (ir, sent))]
     fn first_change<'py>(&self, ir: &Bound<'py, PyAny>, sent: Option<&Bound<'py, PyAny>>) -> PyResult<Option<usize>> {
+        let _running = Running::begin();
         change::first_change(self, ir, sent)
     }
 
@@ -176,6 +179,7 @@ impl Layout {
         breakpoints: Vec<Bound<'py, PyString>>,
         history: Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyTuple>, Bound<'py, PyTuple>)> {
+        let _running = Running::begin();
         let (py, history) = (history.py(), History::of(history)?);
         let (segments, values) = (self.segments.bind(py), self.values.bind(py));
         let (segments, values) = (segments.get_slice(0, segments.len()), values.get_slice(0, values.len()));

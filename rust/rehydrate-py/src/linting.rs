@@ -1,4 +1,5 @@
 //! What a prompt or a session wastes, for Python.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 use rehydrate_core::error::Error;
@@ -138,6 +139,7 @@ pub fn lint(
     counter: &str,
     rules: Vec<String>,
 ) -> PyResult<Vec<Finding>> {
+    let _running = Running::begin();
     detached(py, || {
         let names: Vec<&str> = rules.iter().map(String::as_str).collect();
         let found = core::lint(&subject.core(&definitions, min_prefix, counter)?, &names);

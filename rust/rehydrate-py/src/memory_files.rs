@@ -1,6 +1,7 @@
 //! The commands of the memory tool, for Python: what each changes, and its answer.
 //!
 //! Commands, answers and errors are those of Anthropic's documentation of the tool; so is what a command on a folder does.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PySequence, PyString};
 use rehydrate_core::memory_files::{grouped, inserted, line_at, lines_with, shown_file, shown_folder, snippet};
@@ -41,6 +42,7 @@ pub fn memory_command<'py>(
     texts: &Bound<'py, PyDict>,
     overwrites: bool,
 ) -> PyResult<Outcome<'py>> {
+    let _running = Running::begin();
     let Some(given) = Fields::of(arguments) else {
         let words = format!("Error: the arguments are {}; send an object", shown(arguments)?);
         return Ok((PyDict::new(texts.py()), words, true, None));
@@ -68,6 +70,7 @@ pub fn memory_excess(
     max_bytes: usize,
     max_files: usize,
 ) -> PyResult<Option<String>> {
+    let _running = Running::begin();
     let (mut files, mut total) = (0, 0);
     let mut largest: Option<(Bound<'_, PyAny>, usize)> = None;
     for (path, text) in changes {

@@ -1,4 +1,5 @@
 //! Names of models for Python, and the name of the model that answered in a history.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use rehydrate_core::model_names;
@@ -10,6 +11,7 @@ use crate::reading::{Fields, text_of};
 /// The name of a table that a model's name means, with or without vendor, date and revision; None for a model that it lacks.
 #[pyfunction]
 pub fn known_name(model: Text, names: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let _running = Running::begin();
     let names = names.try_iter()?.map(|name| name?.extract()).collect::<PyResult<Vec<PyBackedStr>>>()?;
     let names: Vec<&str> = names.iter().map(|name| &**name).collect();
     Ok(model_names::known_name(model.as_str(), &names).map(str::to_owned))
@@ -26,6 +28,7 @@ static NAMES: [Interned; 3] = [Interned::new("model_name"), Interned::new("model
 /// The model that answered last, as a transcript of Claude Code or LangChain's messages name it; "" where they do not.
 #[pyfunction]
 pub fn answering_model(entries: &Bound<'_, PyAny>, format: &str) -> PyResult<String> {
+    let _running = Running::begin();
     let py = entries.py();
     if !matches!(format, "claude_code" | "langchain") {
         return Ok(String::new());

@@ -1,4 +1,5 @@
 //! What notes are read from, for Python: places in texts, in characters.
+use crate::exit::Running;
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -22,6 +23,7 @@ fn places(ranges: Vec<Range<usize>>) -> Vec<Place> {
 /// Why what a writer of summaries returned is not a summary; "" where it may be one.
 #[pyfunction]
 pub fn refusal(written: &Bound<'_, PyAny>) -> PyResult<String> {
+    let _running = Running::begin();
     match written.extract::<Places>() {
         Ok(text) => detached(written.py(), || Ok(notes::refusal(text.as_str()).unwrap_or_default())),
         Err(_) => Ok(format!("it is of type {}", written.get_type().name()?)),
@@ -31,6 +33,7 @@ pub fn refusal(written: &Bound<'_, PyAny>) -> PyResult<String> {
 /// The chunks of a text: the headings above each, and where it is.
 #[pyfunction]
 pub fn chunks(py: Python<'_>, text: CodePoints, max_chars: usize) -> PyResult<Vec<(Vec<Place>, Place)>> {
+    let _running = Running::begin();
     let chunk = |Chunk { headings, body }: Chunk| (places(headings), place(body));
     detached(py, || Ok(notes::chunks(&text.0, max_chars).into_iter().map(chunk).collect()))
 }

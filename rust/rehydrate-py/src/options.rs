@@ -1,5 +1,6 @@
 //! The options of a compaction, checked: each check returns the value as the compaction uses it, or raises
 //! InvalidArgumentError.
+use crate::exit::Running;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
@@ -21,6 +22,7 @@ const MOST_TOKENS: u64 = 1 << 63;
 /// The share of the tokens to keep: above 0, at most 1, raised to the least.
 #[pyfunction]
 pub fn checked_ratio(ratio: &Any<'_>) -> PyResult<f64> {
+    let _running = Running::begin();
     if is_number(ratio) && ratio.gt(0)? && ratio.le(1)? {
         return Ok(ratio.extract::<f64>()?.max(MIN_RATIO));
     }
@@ -53,6 +55,7 @@ fn meant_by(ratio: &Any<'_>) -> PyResult<String> {
 /// A number of tokens from 0 up, or None.
 #[pyfunction]
 pub fn checked_budget(budget: &Any<'_>) -> PyResult<Option<u64>> {
+    let _running = Running::begin();
     let py = budget.py();
     if budget.is_none() {
         return Ok(None);
@@ -74,6 +77,7 @@ pub fn checked_budget(budget: &Any<'_>) -> PyResult<Option<u64>> {
 /// The query without surrounding white space, or None.
 #[pyfunction]
 pub fn checked_query<'py>(query: &Any<'py>) -> PyResult<Any<'py>> {
+    let _running = Running::begin();
     if query.is_none() {
         return Ok(query.clone());
     }
@@ -86,6 +90,7 @@ pub fn checked_query<'py>(query: &Any<'py>) -> PyResult<Any<'py>> {
 /// A memory that can be asked, in a namespace, or None.
 #[pyfunction]
 pub fn checked_memory<'py>(memory: &Any<'py>) -> PyResult<Any<'py>> {
+    let _running = Running::begin();
     let py = memory.py();
     if memory.is_none() {
         return Ok(memory.clone());
@@ -103,6 +108,7 @@ pub fn checked_memory<'py>(memory: &Any<'py>) -> PyResult<Any<'py>> {
 /// The indices of the messages that the caller pinned, by index or as the very objects.
 #[pyfunction]
 pub fn pinned_indices(messages: &Any<'_>, pin: &Any<'_>) -> PyResult<Vec<usize>> {
+    let _running = Running::begin();
     let is_one = pin.is_instance_of::<PyInt>() || pin.is_instance_of::<PyString>() || Fields::of(pin).is_some();
     if is_one || !is_iterable(pin)? {
         let remedy = "pass a list of indices or message objects";

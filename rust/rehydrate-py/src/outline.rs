@@ -2,6 +2,7 @@
 mod name_index;
 mod slot;
 
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::conversation::PieceKind;
@@ -28,6 +29,7 @@ pub fn names(
     shown: Vec<bool>,
     limit: usize,
 ) -> PyResult<Vec<Found>> {
+    let _running = Running::begin();
     detached(py, || {
         let columns = [texts.len(), kinds.len(), units.len(), shown.len()];
         if columns.iter().any(|&n| n != columns[0]) || !units.is_sorted() {
@@ -47,6 +49,7 @@ pub fn names(
 /// The lines of as many of these names as fit, the first first; "" if none fits.
 #[pyfunction]
 pub fn write_outline(names: Vec<(Text, Text, Text)>, how: Text, fits: &Bound<'_, PyAny>) -> PyResult<String> {
+    let _running = Running::begin();
     let listed: Vec<lines::Listed<&str>> = names
         .iter()
         .map(|(name, heading, reference)| lines::Listed {
@@ -70,6 +73,7 @@ pub fn write_outline(names: Vec<(Text, Text, Text)>, how: Text, fits: &Bound<'_,
 /// The names in the lines of an outline; None for any other text.
 #[pyfunction]
 pub fn read_outline(py: Python<'_>, text: Text) -> PyResult<Option<Vec<Bound<'_, PyAny>>>> {
+    let _running = Running::begin();
     let made = MakeName::new(py)?;
     let Some(listed) = lines::read_lines(text.as_str()) else { return Ok(None) };
     listed
@@ -82,6 +86,7 @@ pub fn read_outline(py: Python<'_>, text: Text) -> PyResult<Option<Vec<Bound<'_,
 /// The lines of an outline in their fence, as the text of a message.
 #[pyfunction]
 pub fn fenced_outline(lines: &Bound<'_, PyString>) -> PyResult<String> {
+    let _running = Running::begin();
     let (id, empty) = (PyString::new(lines.py(), "outline"), PyString::new(lines.py(), ""));
     let (opening, closing) = fence_tags(&id, &id, &empty, &empty, None, true, lines)?;
     Ok(format!("{opening}\n{lines}\n{closing}"))
@@ -90,6 +95,7 @@ pub fn fenced_outline(lines: &Bound<'_, PyString>) -> PyResult<String> {
 /// The names of an outline in its fence; None unless the text is exactly one outline.
 #[pyfunction]
 pub fn read_fenced_outline<'py>(text: &Bound<'py, PyString>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    let _running = Running::begin();
     let Some((opening, rest)) = text.to_str().ok().and_then(|text| text.split_once('\n')) else { return Ok(None) };
     let tag = opening.trim_start_matches('<').split(' ').next().unwrap_or_default();
     let Some(lines) = rest.strip_suffix(&format!("\n</{tag}>")) else { return Ok(None) };

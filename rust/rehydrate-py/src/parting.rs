@@ -12,6 +12,7 @@ mod claude_code;
 mod groups;
 mod responses;
 
+use crate::exit::Running;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -57,16 +58,19 @@ impl Parted {
         entries: &Bound<'_, PyAny>,
         pinned: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Self>> {
+        let _running = Running::begin();
         Self::part(conversation, entries, indices_in(pinned)?)
     }
 
     /// Part the same messages once more, read anew.
     fn again(&self, conversation: &Conversation, entries: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let _running = Running::begin();
         Self::part(conversation, entries, self.pinned.clone())
     }
 
     /// The parted conversation.
     fn read<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let _running = Running::begin();
         let format = py.import("rehydrate.formats")?.getattr("FORMATS")?.get_item(&self.format)?;
         format.call_method1("parse", (&self.entries,))
     }
@@ -85,12 +89,14 @@ impl Parted {
 
     /// The places of these messages.
     fn places(&self, origins: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+        let _running = Running::begin();
         let origins = indices_in(origins)?;
         Ok((0..self.origins.len()).filter(|&place| origins.contains(&self.origins[place])).collect())
     }
 
     /// For each place, the whole message as it came in.
     fn whole_entries<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let _running = Running::begin();
         self.origins.iter().map(|&origin| self.originals.bind(py).get_item(origin)).collect()
     }
 
@@ -147,6 +153,7 @@ impl Parted {
         entries: Vec<Bound<'py, PyAny>>,
         outline: Option<(usize, usize)>,
     ) -> PyResult<Merged<'py>> {
+        let _running = Running::begin();
         if places.iter().any(|&place| place >= self.origins.len()) {
             return Err(PyIndexError::new_err("a place that is not in the list"));
         }

@@ -1,4 +1,5 @@
 //! Passages of long texts, for Python: places in characters.
+use crate::exit::Running;
 use std::ops::Range;
 
 use once_cell::race::OnceBox;
@@ -63,12 +64,14 @@ impl TextIndex {
 impl TextIndex {
     #[new]
     fn new(py: Python<'_>, texts: Vec<Text>) -> PyResult<Self> {
+        let _running = Running::begin();
         let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
         detached(py, || Self::of(&texts, true))
     }
 
     /// The relevance of each text to a query, 1.0 for the best.
     fn relevances(&self, py: Python<'_>, query: Text) -> PyResult<Vec<f64>> {
+        let _running = Running::begin();
         detached(py, || Ok(relevances(&self.0, query.as_str(), None)?.0))
     }
 }
@@ -95,6 +98,7 @@ pub struct Passages {
 impl Passages {
     #[new]
     fn new(texts: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)>) -> PyResult<Self> {
+        let _running = Running::begin();
         let sizes = texts.iter().map(|(text, _)| text.len());
         let characters = sizes.sum::<PyResult<usize>>()?;
         let texts = texts.into_iter().map(|(text, shown)| (text.unbind(), shown.unbind())).collect();
@@ -105,6 +109,7 @@ impl Passages {
     /// `min_confidence` there are only these.
     #[pyo3(signature = (query, *, min_confidence=MIN_CONFIDENCE))]
     fn best<'py>(&self, query: &Bound<'py, PyString>, min_confidence: f64) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let _running = Running::begin();
         let py = query.py();
         let query: Bound<'py, PyString> = query.call_method0("strip")?.cast_into()?;
         let windows = self.windows.get_or_try_init(|| self.analysed(py).map(Box::new))?;
@@ -204,6 +209,7 @@ pub fn passage_excerpt<'py>(
     visible_lines: &Bound<'py, PyAny>,
     least: usize,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<Place>)> {
+    let _running = Running::begin();
     let py = text.py();
     let counter = named(counter).map_err(|error| to_py(py, &error))?;
     let points: CodePoints = text.extract()?;
@@ -229,6 +235,7 @@ pub fn page_end(
     max_tokens: i64,
     counter: &str,
 ) -> PyResult<usize> {
+    let _running = Running::begin();
     let max_tokens = usize::try_from(max_tokens).unwrap_or_default();
     detached(py, || {
         let counter = named(counter)?;

@@ -1,4 +1,5 @@
 //! Python's values as those of JSON: records as objects, tuples as lists, times in ISO 8601.
+use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyUnicodeDecodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
@@ -16,6 +17,7 @@ const OF_MESSAGES: [&str; 2] = ["history.entries", "request.messages"];
 /// Any value as JSON's: what has no form of its own is written as a text. Raises RecursionError.
 #[pyfunction]
 pub fn plain<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     any(value, MAX_DEPTH)
 }
 
@@ -24,6 +26,7 @@ pub fn plain<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// Raises UnreadableIRError, with the path, for a value that JSON cannot hold, and RecursionError.
 #[pyfunction]
 pub fn plain_at<'py>(value: &Bound<'py, PyAny>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let py = value.py();
     let module = |name: &str, class: &str| py.import(name)?.getattr(class);
     let classes = Classes {

@@ -1,4 +1,5 @@
 //! A prepared conversation and its selections, as Python sees them.
+use crate::exit::Running;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -31,6 +32,7 @@ const SAMPLE_HANDLE: &str = "mem_r2c6z4477yjh6q3n8hv7x5m7j8";
 /// The tokens of each message, media included; of a conversation, or of messages by themselves.
 #[pyfunction]
 pub fn message_tokens(messages: &Bound<'_, PyAny>, counter: Counts<'_>) -> PyResult<Vec<u32>> {
+    let _running = Running::begin();
     let py = messages.py();
     let made;
     let conversation = match messages.cast::<reading::Conversation>() {
@@ -76,6 +78,7 @@ impl Prepared {
         divisible: Option<&DivisibleTexts>,
         with_handles: bool,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         let columns = &conversation.columns;
         if pinned.is_empty() {
             pinned.resize(columns.unit_len(), false);
@@ -156,6 +159,7 @@ impl Prepared {
 
     /// The blocks of a divided text.
     fn division(&self, text: usize) -> PyResult<Division> {
+        let _running = Running::begin();
         let texts = self.core.divided_texts();
         let found = texts.get(text).ok_or_else(|| PyIndexError::new_err(format!("text {text} of {}", texts.len())))?;
         Ok(Division::of(found.division.clone()))
@@ -167,6 +171,7 @@ impl Prepared {
         py: Python<'_>,
         conversation: Bound<'_, reading::Conversation>,
     ) -> PyResult<Py<reading::Conversation>> {
+        let _running = Running::begin();
         let Some(parts) = self.core.parts() else { return Ok(conversation.unbind()) };
         let (of, texts) = (&conversation.get().columns, self.core.divided_texts());
         let divided: FxHashSet<usize> = texts.iter().map(|text| text.piece).collect();
@@ -206,17 +211,20 @@ impl Prepared {
 
     /// The built-in model's vectors, float32, row after row.
     fn vectors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let _running = Running::begin();
         let rows = detached(py, || Ok(self.core.message_vectors()))?;
         Ok(bytes_of(py, &rows))
     }
 
     /// The messages that an expensive model is worth asking about, most relevant to `query` first.
     fn rank(&self, py: Python<'_>, query: Text) -> PyResult<Vec<usize>> {
+        let _running = Running::begin();
         detached(py, || Ok(self.core.rank(query.as_str())))
     }
 
     /// The relevance of each message to `query`, 1.0 for the best, 0.0 for all where nothing is found; and the confidence, 0 to 1.
     fn relevances(&self, py: Python<'_>, query: Text, vectors: Option<OwnVectors>) -> PyResult<(Vec<f64>, f64)> {
+        let _running = Running::begin();
         detached(py, || {
             let own = vectors.as_ref().map(OwnVectors::as_core);
             let (mut found, mut confidence) = relevances(&self.core, query.as_str(), own)?;
@@ -244,6 +252,7 @@ impl Prepared {
         reply: Option<usize>,
         target_tokens: u64,
     ) -> PyResult<Selection> {
+        let _running = Running::begin();
         let request = Request {
             query: query.as_ref().map(|query| query.text.as_str()),
             query_weight: query.as_ref().map_or(0.0, |query| query.weight),
@@ -446,6 +455,7 @@ impl Selection {
 /// The built-in model's vectors of texts, float32, row after row, and their dimension.
 #[pyfunction]
 pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+    let _running = Running::begin();
     let (rows, dim) = detached(py, || {
         let model = StaticModel::builtin().ok_or_else(|| {
             Error::Model("this build has no built-in model; build with the feature builtin-model".into())

@@ -1,4 +1,5 @@
 //! A provider's cache of prompts, for simulated bills.
+use crate::exit::Running;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -100,6 +101,7 @@ impl PromptCache {
     /// Takes the rules of a `Price`, the time to live, and the shortest prefix that is kept.
     #[new]
     fn new(price: &Bound<'_, PyAny>, ttl: &str, minimum: Whole, policy: Policy) -> PyResult<Self> {
+        let _running = Running::begin();
         /// Blocks before a mark in which Anthropic looks for a prefix.
         const LOOKBACK: i64 = 20;
         let lifetimes = price.py().import("rehydrate.cost.prices")?.getattr("TTL_SECONDS")?;
@@ -127,6 +129,7 @@ impl PromptCache {
         after: f64,
         results: Vec<usize>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let _running = Running::begin();
         let py = segments.py();
         let read: Vec<Segment> = segments.extract()?;
         if read.iter().fold(0, |total: i64, segment| total.saturating_add(segment.2.0)) > MAX_COUNT {

@@ -1,4 +1,5 @@
 //! Questions in texts, for Python.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::analysis::questions;
 
@@ -8,5 +9,6 @@ use crate::errors::detached;
 /// The share of a text that is in questions, 0 to 1.
 #[pyfunction]
 pub fn question_share(py: Python<'_>, text: Places) -> PyResult<f64> {
+    let _running = Running::begin();
     detached(py, || Ok(questions::question_share(text.as_str())))
 }

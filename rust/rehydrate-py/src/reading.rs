@@ -45,6 +45,7 @@ mod tuples;
 mod turns;
 mod usage;
 
+use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -138,6 +139,7 @@ impl Before {
 /// Read a list of entries in a format.
 #[pyfunction]
 pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
+    let _running = Running::begin();
     let (read, linked): (ReadEntry, Link) = match format {
         "anthropic" => (anthropic::read_message, Link::Thought),
         "bedrock" => (bedrock::read_message, Link::Reply),
@@ -215,6 +217,7 @@ pub fn read_places<'py>(
     entry: &Bound<'py, PyAny>,
     index: usize,
 ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
+    let _running = Running::begin();
     let py = entry.py();
     let mut body = Body::new(index, true);
     let mut is_fixed = false;
@@ -284,6 +287,7 @@ pub fn known_role(role: &Bound<'_, PyString>) -> Role {
 /// knows, a text, and nothing else.
 #[pyfunction]
 pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize> {
+    let _running = Running::begin();
     let py = entries.py();
     let tells_nothing = |entry: &Bound<'_, PyAny>| -> PyResult<bool> {
         let Some(entry) = Fields::of(entry).filter(|entry| entry.is_exactly_dict()) else { return Ok(false) };

@@ -1,4 +1,5 @@
 //! Secrets in texts, for Python.
+use crate::exit::Running;
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
@@ -30,6 +31,7 @@ pub fn secret_kinds() -> Vec<&'static str> {
 /// Where each secret begins and ends, in characters, and its kind's place among all; without the kinds that are `off`.
 #[pyfunction]
 pub fn secrets(py: Python<'_>, text: Places, off: Vec<usize>) -> PyResult<Vec<(usize, usize, usize)>> {
+    let _running = Running::begin();
     Ok(found(py, text.as_str(), &off)?.iter().map(|it| (it.start, it.end, it.kind)).collect())
 }
 
@@ -37,6 +39,7 @@ pub fn secrets(py: Python<'_>, text: Places, off: Vec<usize>) -> PyResult<Vec<(u
 /// `known` are labels that it has already.
 #[pyfunction]
 pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Vec<Given>) -> PyResult<Redacted<'py>> {
+    let _running = Running::begin();
     let py = text.py();
     let secrets = found(py, text.extract::<Places>()?.as_str(), &off)?;
     if secrets.is_empty() && known.is_empty() {
@@ -56,6 +59,7 @@ pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Ve
 /// A JSON value without secrets in its strings and keys.
 #[pyfunction]
 pub fn redact_inside<'py>(value: &Bound<'py, PyAny>, off: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     inside(value, &off, MAX_DEPTH)
 }
 

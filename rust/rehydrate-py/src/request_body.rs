@@ -1,4 +1,5 @@
 //! A request's JSON object, read so that what stays of it is sent as its client wrote it.
+use crate::exit::Running;
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
@@ -27,6 +28,7 @@ impl RequestBody {
     /// Read a request whose messages are under this key; raises ValueError for any other text.
     #[new]
     fn read(py: Python<'_>, raw: &[u8], key: String) -> PyResult<Self> {
+        let _running = Running::begin();
         let Ok(text) = std::str::from_utf8(raw) else {
             return Err(PyValueError::new_err("it is no UTF-8"));
         };
@@ -81,6 +83,7 @@ impl RequestBody {
         texts: Vec<String>,
         tools: Vec<String>,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        let _running = Running::begin();
         let Some(&(start, end)) = self.spans.get(&self.key) else {
             return Err(PyValueError::new_err(format!("there is no {}", self.key)));
         };

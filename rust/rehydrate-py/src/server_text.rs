@@ -1,4 +1,5 @@
 //! Strings as PostgreSQL takes them: without NUL and without lone surrogates.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -11,6 +12,7 @@ const DIGITS: usize = 4;
 /// The text as it is written to the server; `read_server_text` gives it back.
 #[pyfunction]
 pub fn server_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     if text.to_str().is_ok_and(|text| !text.bytes().any(|byte| byte == 0 || u32::from(byte) == ESCAPE)) {
         return Ok(text.clone().into_any());
     }
@@ -31,6 +33,7 @@ pub fn server_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAn
 /// The text that was written.
 #[pyfunction]
 pub fn read_server_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     if text.to_str().is_ok_and(|text| !text.bytes().any(|byte| u32::from(byte) == ESCAPE)) {
         return Ok(text.clone().into_any());
     }

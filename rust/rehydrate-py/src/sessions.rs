@@ -11,6 +11,7 @@ pub use part::SessionPart;
 pub use said::{said_in, words_of_user};
 pub use settings::{settings_with_hooks, settings_without_hooks};
 
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rehydrate_core::sessions;
@@ -22,6 +23,7 @@ use crate::reading::Fields;
 /// The beginning of a text without secrets, as UTF-8 can hold it.
 #[pyfunction]
 pub fn clean_text(text: &Bound<'_, PyString>, max_chars: usize) -> PyResult<String> {
+    let _running = Running::begin();
     let whole = utf8(text)?;
     detached(text.py(), || Ok(sessions::clean(&whole, max_chars)))
 }

@@ -1,4 +1,5 @@
 //! The records of a thread, for Python: what they can hold, which count, and what they add up to.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
@@ -22,6 +23,7 @@ const DEEPEST: usize = 900;
 /// Whether a value comes out of JSON as it went in.
 #[pyfunction]
 pub fn is_json(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let _running = Running::begin();
     comes_back(value, DEEPEST)
 }
 
@@ -73,6 +75,7 @@ pub fn unfit_number<'py>(
     value: &Bound<'py, PyAny>,
     path: &Bound<'py, PyString>,
 ) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+    let _running = Running::begin();
     let found = unfit(value, &bytes_of(path)?)?;
     found.map(|(path, number)| Ok((string_of(value.py(), &path)?, number))).transpose()
 }
@@ -102,18 +105,21 @@ fn unfit<'py>(value: &Bound<'py, PyAny>, path: &[u8]) -> PyResult<Option<(Vec<u8
 #[pyfunction]
 #[pyo3(signature = (rows, entries = None))]
 pub fn counting_records(py: Python<'_>, rows: Vec<Given>, entries: Option<u64>) -> PyResult<Vec<usize>> {
+    let _running = Running::begin();
     read(py, &rows, |rows| core::counting(rows, entries))
 }
 
 /// The lines of an export: a header, and each record that counts.
 #[pyfunction]
 pub fn exported_lines(py: Python<'_>, rows: Vec<Given>, namespace: &str, thread: &str) -> PyResult<Vec<String>> {
+    let _running = Running::begin();
     read(py, &rows, |rows| core::exported(rows, namespace, thread))
 }
 
 /// What the records that count add up to, as JSON.
 #[pyfunction]
 pub fn folded_records(py: Python<'_>, rows: Vec<Given>) -> PyResult<String> {
+    let _running = Running::begin();
     read(py, &rows, core::folded)
 }
 
@@ -126,6 +132,7 @@ pub fn redacted_records<'py>(
     texts: Vec<Bound<'py, PyString>>,
     texts_of: &Bound<'py, PyAny>,
 ) -> PyResult<(Vec<Body>, Vec<Kept<'py>>)> {
+    let _running = Running::begin();
     let raw = |text: &Bound<'py, PyString>| Ok(bytes_of(text)?.into());
     let texts = texts.iter().map(raw).collect::<PyResult<Vec<_>>>()?;
     let rows: Vec<_> = rows_of(&rows).collect();

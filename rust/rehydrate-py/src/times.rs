@@ -1,4 +1,5 @@
 //! Times as people write them, for Python.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::times::{self, End, Meaning, RangeKind, Unreadable};
@@ -18,6 +19,7 @@ type Read = (&'static str, i64, i64, String);
 /// "around" with how long ago and how long; all in microseconds, times since the year 1 began.
 #[pyfunction]
 pub fn read_times<'py>(text: &Bound<'py, PyString>, now: i64) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let py = text.py();
     match times::read_range(text.extract::<Text>()?.as_str(), now) {
         Ok(range) => {

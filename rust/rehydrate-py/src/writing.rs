@@ -20,6 +20,7 @@ mod system_apart;
 mod to_langchain;
 mod tools;
 
+use crate::exit::Running;
 use std::rc::Rc;
 
 use pyo3::exceptions::PyValueError;
@@ -93,6 +94,7 @@ pub fn render_entries<'py>(
     provider: &str,
     first: usize,
 ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyDict>)> {
+    let _running = Running::begin();
     let py = entries.py();
     let (system, messages, lost) = rendered(entries, format, provider, first)?;
     let noted = PyDict::new(py);
@@ -152,6 +154,7 @@ pub fn has_system_apart(provider: &str) -> bool {
 /// An entry of a provider's format without keys that it refuses; itself where it has none.
 #[pyfunction]
 pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     match provider {
         "anthropic" => anthropic::own(entry),
         "bedrock" => bedrock::own(entry),

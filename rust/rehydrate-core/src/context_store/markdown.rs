@@ -141,7 +141,7 @@ fn line(item: &Item, longest: i64, ran: Option<&Command>) -> Line {
 pub fn within(room: i64, entries: &[(i64, Line)], counter: Counter) -> Vec<Line> {
     const LEAST: i64 = 24;
     const BESIDE_HANDLES: i64 = 12;
-    let mut left = room - tokens(&[b"## heading".to_vec()], counter);
+    let mut left = room.saturating_sub(tokens(&[b"## heading".to_vec()], counter));
     let (mut shown, mut rest) = (Vec::new(), Vec::new());
     for (entry, line) in entries {
         if rest.is_empty() {

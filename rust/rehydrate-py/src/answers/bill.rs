@@ -1,4 +1,5 @@
 //! What an answer cost, read from its bytes while they pass.
+use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -31,6 +32,7 @@ impl Bill {
 
     /// Read on.
     fn feed(&mut self, py: Python<'_>, part: &[u8]) -> PyResult<()> {
+        let _running = Running::begin();
         self.size += part.len();
         let mut part = part;
         let Some(events) = &mut self.events else {
@@ -57,6 +59,7 @@ impl Bill {
 
     /// The usage as far as it was read; empty where nothing can be read.
     fn usage<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let _running = Running::begin();
         if self.events.is_none() {
             self.take(py, &self.whole)?;
         }

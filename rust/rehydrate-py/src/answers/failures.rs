@@ -1,4 +1,5 @@
 //! Errors that a provider reports, for Python.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyString};
 use rehydrate_core::failures::{Failure, failure_of, status_of, status_of_aws};
@@ -16,6 +17,7 @@ type Read = (&'static str, Option<u16>, String, Option<f64>);
 /// What a body reports; `status` is that of the answer. `fallback` is the message if the body has none.
 #[pyfunction]
 pub fn read_error(body: &Any<'_>, status: Option<i64>, fallback: Text) -> PyResult<Read> {
+    let _running = Running::begin();
     let py = body.py();
     let fields = fields_of(body)?;
     let message = match set(&fields, "message")? {

@@ -5,6 +5,7 @@
 mod events;
 mod sums;
 
+use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
@@ -57,6 +58,7 @@ type Shown<'py> = Vec<Bound<'py, PyDict>>;
 impl Replies {
     #[new]
     fn new(py: Python<'_>, provider: &str, names: Vec<String>) -> PyResult<Self> {
+        let _running = Running::begin();
         let wire = match provider {
             "anthropic" => Wire::Messages,
             "openai_chat" => Wire::Chat,
@@ -82,6 +84,7 @@ impl Replies {
 
     /// Begin the next reply.
     fn begin(&mut self, py: Python<'_>) -> PyResult<()> {
+        let _running = Running::begin();
         self.joiner = joiner_of(py, self.provider())?;
         self.has_text_before = self.wire == Wire::Chat && !contents(&self.bodies_of(py))?.is_empty();
         self.replies += 1;
@@ -93,6 +96,7 @@ impl Replies {
 
     /// What the client gets of an event, which is JSON.
     fn feed<'py>(&mut self, data: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
+        let _running = Running::begin();
         let py = data.py();
         let mut out = Vec::new();
         if let Some(event) = read_json(data.as_any())? {
@@ -117,12 +121,14 @@ impl Replies {
 
     /// Take the reply whose events were fed, if it is whole.
     fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
+        let _running = Running::begin();
         self.bodies.extend(self.joiner.body(py)?.map(Bound::unbind));
         Ok(())
     }
 
     /// What ends the stream.
     fn end<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let _running = Running::begin();
         let mut out = Vec::new();
         let answer = if self.is_whole() { Some(self.joined(py)?) } else { None };
         for event in std::mem::take(&mut self.held) {
@@ -140,6 +146,7 @@ impl Replies {
 
     /// The answer, of all replies.
     fn joined<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let _running = Running::begin();
         self.joined_of(&self.bodies_of(py))
     }
 
@@ -346,6 +353,7 @@ fn frame(out: &mut Vec<u8>, event: &Bound<'_, PyDict>) -> PyResult<()> {
 /// An error of the provider as the event that ends a stream.
 #[pyfunction]
 pub fn error_event<'py>(py: Python<'py>, raw: &[u8], provider: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
+    let _running = Running::begin();
     let text = String::from_utf8_lossy(raw);
     let read = read_json(&PyString::new(py, &text).into_any())?.and_then(|error| error.cast_into::<PyDict>().ok());
     let error = match read {

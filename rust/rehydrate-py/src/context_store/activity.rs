@@ -1,4 +1,5 @@
 //! What happened in a thread besides the items of its store, for Python: the commands that were run, and the names in its texts.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::context_store::{Commands, Said};
 use rehydrate_core::tokens::Counter;
@@ -32,6 +33,7 @@ impl Activity {
     /// Add the messages that follow. False, and nothing is added, where one of their units has earlier messages too.
     #[pyo3(name = "add")]
     fn add_all(&mut self, py: Python<'_>, conversation: &Conversation) -> PyResult<bool> {
+        let _running = Running::begin();
         self.add(py, conversation, &FxHashSet::default())
     }
 }

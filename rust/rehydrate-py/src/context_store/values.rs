@@ -1,4 +1,5 @@
 //! Items and operations for Python, and as they are written.
+use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -150,6 +151,7 @@ impl Span {
 
     /// It as JSON values.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let _running = Running::begin();
         let core::Span { entry, piece, start, end, digest } = &self.0;
         let fields = PyDict::new(py);
         for (name, place) in [("entry", entry), ("piece", piece), ("start", start), ("end", end)] {
@@ -160,6 +162,7 @@ impl Span {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let _running = Running::begin();
         Ok(format!("Span({})", self.to_dict(py)?))
     }
 }
@@ -248,6 +251,7 @@ impl Item {
 
     /// It as JSON values.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let _running = Running::begin();
         let fields = PyDict::new(py);
         fields.set_item("id", self.id())?;
         fields.set_item("heading", self.0.heading.name())?;
@@ -270,6 +274,7 @@ impl Item {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let _running = Running::begin();
         Ok(format!("Item({})", self.to_dict(py)?))
     }
 }
@@ -318,6 +323,7 @@ impl Operation {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let _running = Running::begin();
         Ok(format!("Operation({})", written(py, &self.0)?))
     }
 }

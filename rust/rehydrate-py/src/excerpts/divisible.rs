@@ -1,4 +1,5 @@
 //! The texts of a conversation that may be divided, and where they are in its entries.
+use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
@@ -57,6 +58,7 @@ impl DivisibleTexts {
         whole_units: Option<&Bound<'_, PyAny>>,
         for_words: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         let py = entries.py();
         let of = &conversation.get().columns;
         let units = |of: Option<&Bound<'_, PyAny>>| of.map(indices_in).transpose().map(Option::unwrap_or_default);
@@ -115,6 +117,7 @@ impl DivisibleTexts {
     /// The same texts in another order, with others among them: each row is the index of a message, or a message with its entry
     /// and whether its last piece may be divided. `unit_of` is the number of each one's unit.
     fn arranged(&self, py: Python<'_>, rows: Vec<Bound<'_, PyAny>>, unit_of: Vec<usize>) -> PyResult<Self> {
+        let _running = Running::begin();
         if unit_of.len() != rows.len() {
             return Err(PyIndexError::new_err(format!("{} units for {} messages", unit_of.len(), rows.len())));
         }
@@ -171,6 +174,7 @@ impl DivisibleTexts {
 
     /// Each block of each text, as it is counted.
     pub fn blocks<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyString>>> {
+        let _running = Running::begin();
         let mut blocks = Vec::new();
         for (piece, (text, _)) in self.conversation.get().columns.all_pieces().iter().enumerate() {
             let Some(place) = self.places.get(&piece) else { continue };
@@ -190,6 +194,7 @@ impl DivisibleTexts {
     /// The tokens of each message as it came in, by what `count` says of a conversation's messages. A split input is counted
     /// whole: its parts may come to a few tokens more or less.
     fn message_tokens(&self, prepared: &Prepared, count: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+        let _running = Running::begin();
         let mut tokens = prepared.core.message_tokens().to_vec();
         if !self.original_at.is_empty() {
             let whole: Vec<u32> = count.call1((&self.originals,))?.extract()?;

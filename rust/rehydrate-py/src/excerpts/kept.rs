@@ -1,4 +1,5 @@
 //! Messages kept in part, rebuilt so that the result stays within the budget.
+use crate::exit::Running;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyIndexError;
@@ -125,6 +126,7 @@ impl Excerpts {
 
     /// The whole texts that lost blocks, each with its message.
     fn partial_texts<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyString>)>> {
+        let _running = Running::begin();
         let state = self.state();
         let own = self.texts_of.iter().flat_map(|(at, own)| own.iter().map(|&text| (*at, text)));
         let partial: Vec<_> = own.filter(|&(_, text)| state.is_partial(text)).collect();
@@ -158,6 +160,7 @@ impl Excerpts {
         target_tokens: u64,
         handle_of: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        let _running = Running::begin();
         let target_tokens = i64::try_from(target_tokens).unwrap_or(i64::MAX);
         // `handle_of` and `count` are Python's: nothing is locked meanwhile.
         let mut state = std::mem::take(&mut *self.state());
@@ -186,6 +189,7 @@ impl Excerpts {
     /// The divided texts, for the report: what was prepared, the conversation, for each text 1 for each block that is kept, and the
     /// handle of each whole text.
     fn divided_texts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let _running = Running::begin();
         let (kept, known) = {
             let state = self.state();
             let known: Vec<_> = state.handles.iter().map(|(text, handle)| (*text, handle.clone_ref(py))).collect();

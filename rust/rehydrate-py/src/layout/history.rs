@@ -30,8 +30,8 @@ impl<'py> History<'py> {
         Ok(Self {
             entries: of.getattr(interned!(py, "entries"))?.cast_into()?,
             format: text_of(of.getattr(interned!(py, "format"))?.cast()?).into_owned(),
-            tokens: of.getattr(interned!(py, "tokens"))?.cast_into()?,
-            indices: of.getattr(interned!(py, "entry_indices"))?.cast_into()?,
+            tokens: tuple_of(&of.getattr(interned!(py, "tokens"))?)?,
+            indices: tuple_of(&of.getattr(interned!(py, "entry_indices"))?)?,
             of,
             named,
         })
@@ -130,4 +130,9 @@ pub fn index_in(id: &Bound<'_, PyString>) -> Option<usize> {
 /// Whether an error says that an entry is no message.
 pub fn is_no_message(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
     Ok(error.is_instance(py, &py.import("rehydrate.errors")?.getattr("InvalidMessageError")?))
+}
+
+/// The same tuple, or one of a caller's list.
+fn tuple_of<'py>(of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    Ok(of.py().get_type::<PyTuple>().call1((of,))?.cast_into()?)
 }

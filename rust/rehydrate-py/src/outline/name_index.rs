@@ -1,4 +1,5 @@
 //! The names in the texts of a conversation, and which of them can still be seen.
+use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyRecursionError, PyValueError};
@@ -77,6 +78,7 @@ impl NameIndex {
         excerpts: Option<&Bound<'_, PyAny>>,
         replaced: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
+        let _running = Running::begin();
         let kept = indices_in(kept)?;
         let mut cut: FxHashMap<usize, Bound<'_, PyAny>> = FxHashMap::default();
         for (index, message) in items(excerpts)? {
@@ -91,12 +93,14 @@ impl NameIndex {
 
     /// Add a text that is visible next to the conversation.
     fn add_visible(&mut self, text: Bound<'_, PyString>) -> PyResult<()> {
+        let _running = Running::begin();
         self.hold(Source::of(text)?, PieceKind::Text, true, &Arc::from(""), &Arc::from(""));
         Ok(())
     }
 
     /// The names that are no longer visible, the most useful first.
     fn best<'py>(&mut self, py: Python<'py>, limit: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let _running = Running::begin();
         let names = self.found(py, "", limit)?;
         let made = MakeName::new(py)?;
         names

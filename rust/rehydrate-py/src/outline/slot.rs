@@ -1,4 +1,5 @@
 //! Where an outline goes among the messages that are kept.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 use rustc_hash::FxHashSet;
@@ -18,6 +19,7 @@ pub fn outline_slot(
     mut removed: Vec<f64>,
     model: &Bound<'_, PyAny>,
 ) -> PyResult<Option<(f64, f64)>> {
+    let _running = Running::begin();
     let any_opening = model.getattr("open_loop")?.eq("any")?;
     let binds_prefix = model.getattr("binds_prefix")?.is_truthy()?;
     let (of, kept) = (&*conversation.columns, indices_in(kept)?);

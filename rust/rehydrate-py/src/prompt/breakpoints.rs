@@ -1,4 +1,5 @@
 //! Where the prefix of a prompt is cached.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 
@@ -21,6 +22,7 @@ pub fn placed_breakpoints<'py>(
     minimum_prefix: Tokens,
     own: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<Bound<'py, PyString>>> {
+    let _running = Running::begin();
     let py = ir.py();
     let history = History::of(ir.getattr(interned!(py, "history"))?)?;
     let sections: Vec<Section<'py>> = ir.getattr(interned!(py, "sections"))?.extract()?;

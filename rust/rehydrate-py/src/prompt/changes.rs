@@ -1,4 +1,5 @@
 //! The changes from one prompt to another.
+use crate::exit::Running;
 use std::collections::BTreeSet;
 
 use pyo3::prelude::*;
@@ -20,6 +21,7 @@ pub fn prompt_changes<'py>(
     before: &Bound<'py, PyAny>,
     after: &Bound<'py, PyAny>,
 ) -> PyResult<(Changes<'py>, Changes<'py>, Changes<'py>, Vec<Bound<'py, PyAny>>)> {
+    let _running = Running::begin();
     let py = before.py();
     let change = NamedTuple::of(py, "rehydrate.prompt.reports", "Change")?;
     let [was, now] = [before, after].map(Parts::sections_of);

@@ -1,6 +1,7 @@
 //! The laws of a prompt: `Law` in `rehydrate.prompt.reports` says what each is.
 mod ends;
 
+use crate::exit::Running;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyString, PyTuple};
@@ -38,6 +39,7 @@ type Violation<'py> = (usize, Bound<'py, PyString>, Bound<'py, PyString>);
 /// The laws that a prompt breaks, in the order of the laws. `violations` are those of the history.
 #[pyfunction]
 pub fn broken_laws<'py>(ir: &Bound<'py, PyAny>, violations: Vec<Violation<'py>>) -> PyResult<Vec<Broken<'py>>> {
+    let _running = Running::begin();
     let history = History::of(ir.getattr(interned!(ir.py(), "history"))?)?;
     let mut found = Found { py: ir.py(), broken: Vec::new() };
     // Nearly all other laws need the provenance, for trust, and the entry indices, for names.

@@ -1,4 +1,5 @@
 //! The rows of a prompt's table, in the order in which a provider reads them, then what was left out.
+use crate::exit::Running;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
@@ -13,6 +14,7 @@ use crate::writing::dict;
 /// The rows of a prompt, as `PromptRow`s.
 #[pyfunction]
 pub fn prompt_rows<'py>(ir: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let py = ir.py();
     let mut table = Table {
         py,

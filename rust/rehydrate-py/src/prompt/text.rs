@@ -1,4 +1,5 @@
 //! A prompt's table as plain text.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::reports::aligned;
@@ -14,6 +15,7 @@ const BAR_WIDTH: Tokens = 40;
 /// A `PromptExplanation` as text: the budget, the rows, the sources and the passes.
 #[pyfunction]
 pub fn explanation_text(table: &Bound<'_, PyAny>) -> PyResult<String> {
+    let _running = Running::begin();
     let py = table.py();
     let mut parts = vec![budget_lines(table)?, row_lines(&table.getattr("rows")?)?];
     let mut sources = Vec::new();
@@ -94,7 +96,7 @@ fn budget_lines(table: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let (tokens, before) = (number("tokens")?, number("before_tokens")?);
     let share = tokens as f64 / soft as f64;
     let filled = (BAR_WIDTH * tokens) as f64 / soft as f64;
-    let filled = filled.round_ties_even().min(BAR_WIDTH as f64);
+    let filled = filled.round_ties_even().clamp(0.0, BAR_WIDTH as f64);
     let bar = "#".repeat(filled as usize) + &".".repeat((BAR_WIDTH as f64 - filled) as usize);
     let line = "[{}] {:,} of {:,} tokens ({:.0%}), hard limit {:,}; {}";
     let values = (bar, tokens, soft, share, hard, table.getattr("counter")?);

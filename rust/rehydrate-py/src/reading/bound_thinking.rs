@@ -2,6 +2,7 @@
 //!
 //! Providers take a conversation without thoughts, but some refuse a tool loop that lost them; so what the model wrote since the
 //! user's last turn stays as it is while its tools run.
+use crate::exit::Running;
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
@@ -34,6 +35,7 @@ impl PrefixBinding {
     /// The binding under the rules of a `ThinkingModel`.
     #[new]
     fn new(conversation: Py<Conversation>, entries: Py<PyAny>, model: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let _running = Running::begin();
         let py = model.py();
         let refuses = model.getattr(interned!(py, "refuses_changed_prefix"))?.is_truthy()?;
         let takes_any_loop = model.getattr(interned!(py, "open_loop"))?.eq("any")?;
@@ -61,6 +63,7 @@ impl PrefixBinding {
     /// The index of the first message that goes with its unit or is among the `changed`; None without one, and for a model that
     /// does not bind thinking.
     fn first_change(&self, py: Python<'_>, kept_units: Vec<bool>, changed: Vec<usize>) -> PyResult<Option<usize>> {
+        let _running = Running::begin();
         if !self.refuses {
             return Ok(None);
         }
@@ -75,6 +78,7 @@ impl PrefixBinding {
 
     /// Whether a compaction that keeps these units must wait for the end of the turn.
     fn must_wait(&self, py: Python<'_>, kept_units: Vec<bool>, changed: Vec<usize>) -> PyResult<bool> {
+        let _running = Running::begin();
         if !self.may_wait() {
             return Ok(false);
         }
@@ -85,6 +89,7 @@ impl PrefixBinding {
     /// Whether the model may refuse the open tool loop after this change either way: it refuses the thinking there, and a loop
     /// without the thinking at its beginning.
     fn loop_is_at_risk(&self, py: Python<'_>, first_change: usize) -> PyResult<bool> {
+        let _running = Running::begin();
         let conversation = self.conversation.get();
         let Some((_, Some(beginning))) = conversation.loop_start() else { return Ok(false) };
         if beginning < first_change {
@@ -135,6 +140,7 @@ pub fn without_thinking<'py>(
     entries: &Bound<'py, PyAny>,
     count: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Stripped<'py>> {
+    let _running = Running::begin();
     let (py, of) = (entries.py(), conversation.get());
     let (tokens, by_unit) = (PyDict::new(py), PyDict::new(py));
     let before = entries.try_iter()?.collect::<PyResult<Vec<_>>>()?;
@@ -222,6 +228,7 @@ pub fn without_stale_thinking<'py>(
     excerpts: HashMap<usize, Bound<'py, PyTuple>>,
     count: &Bound<'py, PyAny>,
 ) -> PyResult<Kept<'py>> {
+    let _running = Running::begin();
     let (py, of) = (count.py(), conversation);
     let (tokens, start) = (PyDict::new(py), indices.partition_point(|&index| index < first_change));
     let thinks: FxHashMap<usize, bool> = of.all().iter().map(|row| (row.index, !row.is_thoughtless)).collect();

@@ -1,4 +1,5 @@
 //! The inputs of an entry's calls, and what signs an entry, in every format.
+use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -40,6 +41,7 @@ const OTHER_CALLS: &[&str] = &[
 /// The input of each call of an entry; None for a call of a server's tool, of code, or of another format.
 #[pyfunction]
 pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<Inputs<'py>> {
+    let _running = Running::begin();
     let py = entry.py();
     if format == "langchain" {
         return langchain_inputs(entry);
@@ -74,6 +76,7 @@ pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<In
 /// Whether an entry holds a thought or a signature; these stay with its calls.
 #[pyfunction]
 pub fn entry_is_signed(format: &str, entry: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let _running = Running::begin();
     let py = entry.py();
     let content = match format {
         "plain" => return Ok(false), // a text holds no signature

@@ -2,6 +2,7 @@
 //!
 //! Reading is lenient, so that a compaction never fails on a detail it can skip. The checks of entries and roles are for doors
 //! where a wrong list would go on silently, and be refused or lost later.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PySequence, PyString};
 use rehydrate_core::conversation::Role;
@@ -63,6 +64,7 @@ impl Wanted<'_> {
 #[pyfunction]
 #[pyo3(signature = (messages, format=Wanted::Detected))]
 pub fn read<'py>(messages: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<(Conversation, Bound<'py, PyAny>)> {
+    let _running = Running::begin();
     let py = messages.py();
     let entries = as_sequence(messages)?;
     let found = format.name_for(&entries).and_then(|name| read_entries(name, &entries));
@@ -84,6 +86,7 @@ pub fn read<'py>(messages: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<
 /// The name of the format that a caller names for entries; raises UnknownFormatError.
 #[pyfunction]
 pub fn named_format(entries: &Bound<'_, PyAny>, format: Wanted<'_>) -> PyResult<&'static str> {
+    let _running = Running::begin();
     format.name_for(entries)
 }
 
@@ -91,6 +94,7 @@ pub fn named_format(entries: &Bound<'_, PyAny>, format: Wanted<'_>) -> PyResult<
 /// can pair.
 #[pyfunction]
 pub fn detect_format(messages: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+    let _running = Running::begin();
     let entries = as_dicts(&as_sequence(messages)?)?;
     let (found, _) = format_of(&entries)?;
     if found == "plain" {
@@ -103,6 +107,7 @@ pub fn detect_format(messages: &Bound<'_, PyAny>) -> PyResult<&'static str> {
 /// The list of entries; raises InvalidMessageError for anything else.
 #[pyfunction]
 pub fn as_sequence<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let py = messages.py();
     if is_list(messages) {
         return Ok(messages.clone());
@@ -169,6 +174,7 @@ pub fn no_role(entry: Fields<'_, '_>, index: usize) -> PyErr {
 /// know: it would be sent unchanged.
 #[pyfunction]
 pub fn check_own<'py>(entries: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<()> {
+    let _running = Running::begin();
     let py = entries.py();
     let entries = as_dicts(entries)?;
     let name = format.name_for(&entries)?;

@@ -1,6 +1,7 @@
 //! A caller's list, read: what its messages and units are, and what is asked of all of them at once.
 //!
 //! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` what the methods say of many lists.
+use crate::exit::Running;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -135,6 +136,7 @@ impl Conversation {
         user_first: bool,
         bound: Vec<usize>,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         let of = drafted(&messages)?;
         let facts = Facts { format, ignored, user_first, bound, ..Facts::default() };
         let members = |unit: Bound<'_, PyAny>| unit.cast::<PyTuple>()?.get_item(0)?.extract::<Vec<usize>>();
@@ -169,6 +171,7 @@ impl Conversation {
         ignored: Vec<usize>,
         bound: Vec<usize>,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         if links.iter().any(|&(one, other)| one.max(other) >= rows.len()) {
             return Err(PyIndexError::new_err("a link to no message"));
         }
@@ -210,6 +213,7 @@ impl Conversation {
 
     /// The same conversation with other messages in place of those of these indices; its units stay.
     fn with_messages(&self, py: Python<'_>, messages: HashMap<usize, Bound<'_, PyTuple>>) -> PyResult<Self> {
+        let _running = Running::begin();
         let first = (0..self.all().len()).find(|&at| messages.contains_key(&self.index(at)));
         let first = first.unwrap_or(self.all().len());
         let mut draft = self.columns.of.beginning(py, first);
@@ -262,6 +266,7 @@ impl Conversation {
 
     /// The messages from an index on.
     fn messages_from<'py>(&self, py: Python<'py>, start: usize) -> PyResult<Bound<'py, PyTuple>> {
+        let _running = Running::begin();
         let first = self.place_of(start);
         if first == 0 {
             return self.messages(py);
@@ -285,6 +290,7 @@ impl Conversation {
 
     /// The index of the first message that holds a text word for word.
     fn quoting(&self, text: &Bound<'_, PyString>) -> PyResult<Option<usize>> {
+        let _running = Running::begin();
         let (py, text) = (text.py(), bytes_of(text)?);
         let quote = memchr::memmem::Finder::new(&text);
         for at in 0..self.all().len() {
@@ -335,6 +341,7 @@ impl Conversation {
 
     /// The same conversation, read of a part of a list: `indices` are those that the entries of the part have in the list.
     pub(super) fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
+        let _running = Running::begin();
         let place =
             |at: &usize| indices.get(*at).copied().ok_or_else(|| PyIndexError::new_err(format!("no index {at}")));
         let places = |of: &[usize]| of.iter().map(place).collect::<PyResult<Vec<_>>>();
@@ -351,6 +358,7 @@ impl Conversation {
 
     /// The same conversation without the messages of these indices.
     fn without(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let _running = Running::begin();
         let gone: HashSet<usize> = indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?;
         let mut draft = Draft::with_capacity(self.all().len());
         let (mut numbers, mut unit_of) = (HashMap::new(), Vec::new());
@@ -423,6 +431,7 @@ impl Conversation {
 
     /// The message at a position.
     fn message<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
+        let _running = Running::begin();
         if at >= self.all().len() {
             return Err(PyIndexError::new_err(format!("message {at} of {}", self.all().len())));
         }
@@ -460,12 +469,14 @@ impl Conversation {
 
     /// For each message, whether its unit is kept.
     fn kept_messages(&self, kept_units: Vec<bool>) -> PyResult<Vec<bool>> {
+        let _running = Running::begin();
         self.check(kept_units.len())?;
         Ok(self.columns.units.unit_of().iter().map(|&unit| kept_units[unit]).collect())
     }
 
     /// The indices of the messages in units that are not kept, unit after unit.
     pub(super) fn dropped_indices(&self, kept_units: Vec<bool>) -> PyResult<Vec<usize>> {
+        let _running = Running::begin();
         self.check(kept_units.len())?;
         let dropped = (0..kept_units.len()).filter(|&unit| !kept_units[unit]);
         Ok(dropped.flat_map(|unit| self.columns.units.members(unit)).map(|&at| self.index(at)).collect())
@@ -494,6 +505,7 @@ impl Conversation {
 
     /// The message in which the user spoke last.
     fn last_user_message<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _running = Running::begin();
         self.last_turn().map(|at| self.message(py, at)).transpose()
     }
 
@@ -575,6 +587,7 @@ impl Conversation {
     /// `thoughts=False` leaves out those kept only for the thinking that begins a loop.
     #[pyo3(signature = (*, thoughts=true))]
     fn pins<'py>(&self, py: Python<'py>, thoughts: bool) -> PyResult<Bound<'py, PyDict>> {
+        let _running = Running::begin();
         let pins = PyDict::new(py);
         let pin = |unit: usize, why: &Bound<'_, PyString>| {
             if pins.contains(unit)? { Ok(()) } else { pins.set_item(unit, why) }
@@ -595,6 +608,7 @@ impl Conversation {
     /// The units always kept only for their text, although they may hold tool results: a user may write in the message that
     /// answers a call, and a system message be bound to one.
     fn kept_for_words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyFrozenSet>> {
+        let _running = Running::begin();
         let mut units: BTreeSet<usize> = self.system_units().into_iter().collect();
         units.extend(self.last_user_turn().into_iter().chain(self.turn_of_open_loop()));
         for unit in self.open_tool_loop().into_iter().chain(self.thoughts_of_open_loop()) {
@@ -608,6 +622,7 @@ impl Conversation {
 
     /// Message index -> unit, unit after unit.
     fn unit_of<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let _running = Running::begin();
         let unit_of = PyDict::new(py);
         for unit in 0..self.columns.unit_len() {
             for &at in self.columns.units.members(unit) {
@@ -619,12 +634,14 @@ impl Conversation {
 
     /// The units of these indices, ascending; ignored entries have none.
     fn units_holding(&self, indices: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+        let _running = Running::begin();
         Ok(self.units_of(&indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?))
     }
 
     /// Raise InvalidMessageError for the first message with a role that is neither a usual one nor `weighted`.
     #[pyo3(signature = (weighted=None))]
     fn check_speakers(&self, py: Python<'_>, weighted: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let _running = Running::begin();
         self.check_roles(py, weighted)
     }
 
@@ -635,6 +652,7 @@ impl Conversation {
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _running = Running::begin();
         match other.cast_exact::<Self>() {
             Ok(other) => {
                 Ok(self.values(py)?.eq(other.get().values(py)?)?.into_pyobject(py)?.to_owned().into_any().unbind())
@@ -644,14 +662,17 @@ impl Conversation {
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        let _running = Running::begin();
         self.values(py)?.hash()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let _running = Running::begin();
         Ok(format!("Conversation{}", self.values(py)?.repr()?))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        let _running = Running::begin();
         Ok((py.get_type::<Self>(), self.values(py)?))
     }
 }

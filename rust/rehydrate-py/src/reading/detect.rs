@@ -2,6 +2,7 @@
 //!
 //! The first entry that only one format can hold decides, else the first hint. In the order of detection: a gateway's
 //! message with both `tool_calls` and thinking blocks is paired by its `tool_calls`, so chat comes before Anthropic.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -63,6 +64,7 @@ static CHAT_KEYS: [Interned; 6] = [
 /// The name of the format of these entries, and whether an entry proves it; "plain" where none shows another one.
 #[pyfunction]
 pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
+    let _running = Running::begin();
     let mut hinted = None;
     let length = entries.len()?;
     let mut position = first_telling(entries, 0)?;
@@ -89,6 +91,7 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
 /// The other format that an entry of a list in this one can only be of; None where it may be of this one.
 #[pyfunction]
 pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'static str>> {
+    let _running = Running::begin();
     let Some(entry) = Entry::of(raw)? else {
         return Ok(if name != "langchain" && is_langchain_message(raw)? { Some("langchain") } else { None });
     };

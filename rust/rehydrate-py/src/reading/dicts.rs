@@ -1,4 +1,5 @@
 //! Objects of the providers' SDKs as the dicts that the SDK would send.
+use crate::exit::Running;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
@@ -17,6 +18,7 @@ const MAX_DEPTH: usize = 6;
 /// Raises InvalidMessageError for a whole response and for an object that cannot be read.
 #[pyfunction]
 pub fn as_dicts<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let mut is_changed = false;
     let mut read = Vec::with_capacity(entries.len().unwrap_or(0));
     for (index, entry) in entries.try_iter()?.enumerate() {
@@ -39,6 +41,7 @@ pub fn as_dicts<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 /// A value with dicts for an SDK's objects in it; the same value where there are none.
 #[pyfunction]
 pub fn as_dict<'py>(value_of: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     Ok(value(value_of, index, 1)?.unwrap_or_else(|| value_of.clone()))
 }
 

@@ -1,4 +1,5 @@
 //! What repeats in the tool results of a history, found once for each message and kept for the next prompt.
+use crate::exit::Running;
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -228,6 +229,7 @@ impl Echoes {
         changed: HashSet<usize>,
         by_row: bool,
     ) -> PyResult<(Option<RowHashes>, Found)> {
+        let _running = Running::begin();
         let first = rows.place_of(start);
         let Some(known) =
             known.map_or(Some([].as_slice()), |known| known.0.get(..first)).filter(|of| of.len() == first)

@@ -1,4 +1,5 @@
 //! What was read of one entry, for a reader in Python.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -27,6 +28,7 @@ impl EntryDraft {
         kind: u8,
         path: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<()> {
+        let _running = Running::begin();
         self.body.add(text, kind_of(kind)?, path.map(|path| At::Root(Some(path), "")))
     }
 
@@ -39,6 +41,7 @@ impl EntryDraft {
         path: &Bound<'py, PyTuple>,
         part: &str,
     ) -> PyResult<()> {
+        let _running = Running::begin();
         self.body.add_content(content.as_ref(), kind_of(kind)?, At::Root(Some(path), part))
     }
 

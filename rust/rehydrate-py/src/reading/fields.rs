@@ -1,4 +1,5 @@
 //! The caller's mappings and lists, of whatever class, and what is said of values that are neither.
+use crate::exit::Running;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -168,6 +169,7 @@ pub fn wrong_content(content: &Bound<'_, PyAny>, index: usize, part: &str) -> Py
 /// The entry with these texts or inputs at their paths; the entry itself never changes.
 #[pyfunction]
 pub fn replace_texts<'py>(entry: &Bound<'py, PyAny>, texts: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let mut read = Vec::new();
     for (path, text) in Fields::of(texts).map_or(Ok(Vec::new()), Fields::items)? {
         read.push((path.cast_into::<PyTuple>()?.iter().collect(), text));

@@ -1,4 +1,5 @@
 //! Lines of transcripts that are no longer of the conversation: taken back by the user, or said before.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PyList};
 use rustc_hash::FxHashSet;
@@ -13,6 +14,7 @@ use crate::interned::interned;
 /// both go together. None in other formats.
 #[pyfunction]
 pub fn taken_back<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bound<'py, PyFrozenSet>> {
+    let _running = Running::begin();
     let (py, mut gone) = (entries.py(), Vec::new());
     if format == "codex" {
         let there: FxHashSet<usize> = codex_lines(entries)?.into_iter().map(|(index, ..)| index).collect();
@@ -41,6 +43,7 @@ pub fn taken_back<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bo
 /// The indices of Claude Code's lines that have the uuid of a line before them; none in other formats.
 #[pyfunction]
 pub fn repeated<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bound<'py, PyFrozenSet>> {
+    let _running = Running::begin();
     let (py, mut seen, mut found) = (entries.py(), FxHashSet::default(), Vec::new());
     let lines = if format == "claude_code" { listed(Some(entries))? } else { Vec::new() };
     for (index, line) in lines.iter().enumerate() {

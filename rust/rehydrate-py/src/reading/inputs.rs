@@ -1,4 +1,5 @@
 //! The strings in inputs of tools, and what signs a message.
+use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -52,6 +53,7 @@ fn is_signed_at(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
 #[pyfunction]
 #[pyo3(signature = (value, *, is_text=false))]
 pub fn input_texts<'py>(value: &Bound<'py, PyAny>, is_text: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
+    let _running = Running::begin();
     let mut found = Vec::new();
     match value.cast::<PyString>() {
         Err(_) => strings(value, 0, &mut found)?,

@@ -5,6 +5,7 @@
 //!
 //! LangChain sends one list to any provider. The rules are those of OpenAI chat, the model of its messages. A list that begins
 //! with the user still does after parts are dropped, since some providers require it.
+use crate::exit::Running;
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
@@ -61,6 +62,7 @@ static THOUGHTS: [Interned; 4] = [
 /// Whether it is a LangChain message object, by the attributes that all of them have.
 #[pyfunction]
 pub fn is_langchain_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let _running = Running::begin();
     let py = value.py();
     for name in [interned!(py, "additional_kwargs"), interned!(py, "response_metadata"), interned!(py, "content")] {
         if !value.hasattr(name)? {

@@ -1,4 +1,5 @@
 //! Lines of Claude Code's transcripts in the order of their conversation, and merged into messages.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{CallLine, calls_first};
@@ -59,6 +60,7 @@ fn call_lines(lines: &[Line<'_>]) -> PyResult<Vec<CallLine>> {
 /// message; other user content follows line by line, so that a line added later changes no message before it.
 #[pyfunction]
 pub fn merged_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Merged<'py>>> {
+    let _running = Running::begin();
     let mut turns: Vec<Vec<Line<'py>>> = Vec::new();
     let (mut ids, mut by_id) = (Numbers::default(), FxHashMap::default());
     for line in lines_in_order(entries)? {

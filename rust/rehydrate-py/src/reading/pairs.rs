@@ -1,4 +1,5 @@
 //! Calls and results of formats that nobody can pair: a compaction would drop one half of the pair, so they are refused.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -165,6 +166,7 @@ pub fn check_content(entry: Fields<'_, '_>, index: usize, content: Option<&Bound
 /// Return the content of a message; raises UnknownBlockError for one that keeps it elsewhere.
 #[pyfunction]
 pub fn as_content<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let entry = Fields::needed(entry, index, String::new)?;
     let content = entry.get(interned!(entry.as_any().py(), "content"))?;
     check_content(entry, index, content.as_ref())?;

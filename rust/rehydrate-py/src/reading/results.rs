@@ -1,4 +1,5 @@
 //! The texts of the tool results in a history, with their calls and tools, and what is shown of the long ones.
+use crate::exit::Running;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -154,6 +155,7 @@ pub fn long_results(
     counts: &Bound<'_, PyTuple>,
     least: usize,
 ) -> PyResult<Vec<usize>> {
+    let _running = Running::begin();
     let mut found = Vec::new();
     for at in rows.place_of(start)..rows.all().len() {
         let index = rows.index(at);
@@ -185,6 +187,7 @@ pub fn capped_results<'py>(
     least: i64,
     notice: i64,
 ) -> PyResult<Vec<(usize, Vec<ShortenedText>)>> {
+    let _running = Running::begin();
     let mut capper = Capper { py, caps, counter: detached(py, || named(counter))?, least, notice };
     let (mut tools, mut read, mut found) = (ToolNames::default(), 0, Vec::new());
     for position in positions {
@@ -258,6 +261,7 @@ pub fn result_texts<'py>(
     entries: &Bound<'py, PyList>,
     places: &Bound<'py, PyAny>,
 ) -> PyResult<Vec<Vec<Returned<'py>>>> {
+    let _running = Running::begin();
     let mut tools = ToolNames::default();
     let texts = |at: usize| {
         tools.add(py, &rows.columns, at)?;

@@ -7,6 +7,7 @@ mod gemini;
 mod prefix;
 mod responses;
 
+use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -24,6 +25,7 @@ pub use prefix::{entries_of, stale_thinking};
 /// Every rule of the format's provider that a list of entries breaks, ordered by index.
 #[pyfunction]
 pub fn broken_rules<'py>(format: &str, entries: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let found = match format {
         "anthropic" => rules::anthropic::violations(&anthropic::messages(entries)?),
         "claude_code" => rules::anthropic::violations(&anthropic::merged(entries)?),

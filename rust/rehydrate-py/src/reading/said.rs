@@ -1,4 +1,5 @@
 //! What the messages of a unit say, and conversations without the calls of some tools.
+use crate::exit::Running;
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
@@ -63,6 +64,7 @@ pub fn without_calls(
 /// The role, the texts and the calls of each message of a unit; thinking is left out.
 #[pyfunction]
 pub fn unit_text<'py>(py: Python<'py>, conversation: &Conversation, unit: usize) -> PyResult<Bound<'py, PyString>> {
+    let _running = Running::begin();
     let of = &conversation.columns;
     let mut out: Vec<u8> = Vec::new();
     for &at in of.units.members(unit) {
@@ -99,6 +101,7 @@ pub fn unit_memory(
     unit: usize,
     most_bytes: usize,
 ) -> PyResult<(String, &'static str)> {
+    let _running = Running::begin();
     let of = &conversation.columns;
     let members = of.units.members(unit);
     let (mut texts, mut words) = (Vec::new(), Vec::new());
@@ -126,6 +129,7 @@ pub fn differing_texts<'py>(
     original: &Conversation,
     shown: &Conversation,
 ) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyString>)>> {
+    let _running = Running::begin();
     let texts = |of: &Columns| -> Vec<Bound<'py, PyString>> {
         let said = of.of.pieces.iter().filter(|(_, kind)| *kind != PieceKind::Thinking);
         said.map(|(text, _)| text.to_py(py)).collect()

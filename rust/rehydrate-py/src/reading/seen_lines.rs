@@ -1,4 +1,5 @@
 //! The lines that a prompt has already, for Python.
+use crate::exit::Running;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -94,6 +95,7 @@ impl SeenLines {
     /// Add the lines of a text, but for these.
     #[pyo3(signature = (text, source, without = Vec::new()))]
     fn add(&self, text: Bound<'_, PyString>, source: Py<PyAny>, without: Vec<(usize, usize)>) -> PyResult<()> {
+        let _running = Running::begin();
         let (py, seen) = (text.py(), Seen::new(Source::of(text.clone())?, source));
         detached(py, || {
             self.core().add(&seen, &without);
@@ -103,6 +105,7 @@ impl SeenLines {
 
     /// Add the long strings of a tool's input; those that are among the entry's `own` are held as such.
     fn add_input(&self, text: Bound<'_, PyString>, own: Vec<Bound<'_, PyString>>, source: Py<PyAny>) -> PyResult<()> {
+        let _running = Running::begin();
         let py = text.py();
         let seen = |text| PyResult::Ok(Seen::new(Source::of(text)?, source.clone_ref(py)));
         let (input, own) = (seen(text)?, own.into_iter().map(seen).collect::<PyResult<Vec<_>>>()?);
@@ -114,6 +117,7 @@ impl SeenLines {
 
     /// The runs of lines of a text that were seen, each as long as possible, in order.
     fn repeats(&self, text: Bound<'_, PyString>) -> PyResult<Vec<Found>> {
+        let _running = Running::begin();
         let (py, source) = (text.py(), Source::of(text.clone())?);
         let found = Repeat::all(py, || self.core(), source.as_str())?;
         let found = found.into_iter().map(|Repeat { lines, source, first, is_whole, is_numbered }| {

@@ -1,4 +1,5 @@
 //! The parts of a prompt as they are sent: their digests, their cache marks, and where a section may be among the messages.
+use crate::exit::Running;
 use blake2b_simd::Params;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -69,6 +70,7 @@ fn without_lone_block<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyA
 /// A tool, a block or a message of any provider's without cache marks.
 #[pyfunction]
 pub fn unmarked<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     unmarked_within(value, DEEPEST_MARK)
 }
 
@@ -102,6 +104,7 @@ fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bo
 /// The cache marks of a tool, a block or a content; Converse's points too.
 #[pyfunction]
 pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let (py, mut found) = (value.py(), Vec::new());
     let Some(fields) = Fields::of(value) else {
         for inner in listed(Some(value))? {

@@ -1,4 +1,5 @@
 //! The texts of tool results that a prompt shows in part, for Python.
+use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -46,6 +47,7 @@ impl ShortenedText {
 impl ShortenedText {
     /// What is shown; the whole text is kept under this handle, or nowhere.
     fn shown<'py>(&self, handle: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+        let _running = Running::begin();
         let (py, handle) = (handle.py(), bytes_of(handle)?);
         let repeats = match &self.how {
             How::Capped(shown) => {
@@ -81,5 +83,6 @@ impl ShortenedText {
 /// The notice that `omitted` tokens are missing, and the handle of the whole.
 #[pyfunction]
 pub fn notice<'py>(omitted: i64, handle: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    let _running = Running::begin();
     string_of(handle.py(), &caps::notice(omitted, &bytes_of(handle)?))
 }

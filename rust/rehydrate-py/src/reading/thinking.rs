@@ -1,4 +1,5 @@
 //! Entries without thinking: each one itself, a copy, or None where nothing is left. Entries are never changed.
+use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -34,6 +35,7 @@ type Shown<'py> = Vec<Option<Bound<'py, PyAny>>>;
 /// Each entry of a list without thinking.
 #[pyfunction]
 pub fn entries_without_thinking<'py>(format: &str, entries: &Bound<'py, PyAny>) -> PyResult<Shown<'py>> {
+    let _running = Running::begin();
     let entries = entries.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     let each = |without: fn(Fields<'_, 'py>, usize) -> PyResult<Option<Bound<'py, PyAny>>>| {
         let of = |(index, entry)| without(Fields::needed(entry, index, String::new)?, index);
@@ -93,6 +95,7 @@ pub fn is_claudes_thinking(block: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// Whether a message of these holds thinking that was signed as Claude's is.
 #[pyfunction]
 pub fn has_claudes_thinking(entries: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let _running = Running::begin();
     let py = entries.py();
     for entry in entries.try_iter()? {
         let entry = entry?;

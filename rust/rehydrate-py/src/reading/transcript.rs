@@ -8,6 +8,7 @@
 //! One assistant message is several lines with one `message.id`, and results of its first calls may come before the lines of
 //! its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude Code writes as the
 //! user (isMeta, isCompactSummary, a task's notification) are user messages that the model sees, but no turns of the user.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -125,12 +126,14 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
 /// Return whether the model may have seen a line: by its type, on whatever branch it is.
 #[pyfunction]
 pub fn line_is_seen(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let _running = Running::begin();
     Ok(kind_of(Fields::needed(entry, 0, String::new)?)? != Kind::Unseen)
 }
 
 /// Return the content of a line that the model saw.
 #[pyfunction]
 pub fn line_content<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let entry = Fields::needed(entry, 0, String::new)?;
     let is_queued = entry.kind()?.name() == "attachment";
     content_of(entry, if is_queued { Kind::Queued } else { Kind::User })
@@ -225,6 +228,7 @@ impl<'py> Lines<'py> {
 /// another.
 #[pyfunction]
 pub fn transcript_branch(entries: &Bound<'_, PyAny>) -> PyResult<Option<Vec<usize>>> {
+    let _running = Running::begin();
     Ok(Lines::read(entries, false)?.branch)
 }
 
@@ -324,6 +328,7 @@ fn is_empty(content: &Bound<'_, PyAny>) -> PyResult<bool> {
 /// began there, and what is before it is only kept.
 #[pyfunction]
 pub fn last_compaction(conversation: &Conversation, entries: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    let _running = Running::begin();
     let py = entries.py();
     if !matches!(conversation.format_name(), "claude_code" | "codex") {
         return Ok(None);

@@ -1,4 +1,5 @@
 //! The usage of a provider's response, by the way its tokens are billed.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyMapping, PyString};
 use rehydrate_core::caps::grouped;
@@ -14,6 +15,7 @@ type Bill = (i64, i64, i64, i64, i64);
 /// What is billed by the usage of Anthropic, OpenAI (chat and Responses), Converse, or Gemini. A count that is absent is 0.
 #[pyfunction]
 pub fn billed_usage(usage: &Bound<'_, PyMapping>) -> PyResult<Bill> {
+    let _running = Running::begin();
     let own = billed(usage)?;
     let names = ["prompt_tokens", "input_tokens_details", "promptTokenCount", "inputTokens"];
     for name in names {

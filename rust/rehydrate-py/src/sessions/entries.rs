@@ -1,4 +1,5 @@
 //! The lines of a transcript as entries, without ballast: no thinking, no pictures, nothing that only the harness needs.
+use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -56,6 +57,7 @@ pub fn said_entries<'py>(
     agent: &str,
     ancestor: &Bound<'py, PyAny>,
 ) -> PyResult<Vec<Entry<'py>>> {
+    let _running = Running::begin();
     let py = lines.py();
     let (mut read, mut is_entry) = (Vec::new(), Vec::new());
     for line in lines.try_iter()? {
@@ -139,6 +141,7 @@ fn with_ancestor<'py>(entry: Fields<'_, 'py>, here: &Here<'py>, ancestor: &Bound
 /// after them.
 #[pyfunction]
 pub fn paired_entries<'py>(entries: Vec<Entry<'py>>, agent: &str) -> PyResult<Vec<Entry<'py>>> {
+    let _running = Running::begin();
     let is_claudes = agent == "claude_code";
     let mut asked = FxHashSet::default();
     for entry in &entries {

@@ -1,4 +1,5 @@
 //! A file of JSON Lines that its agent may be writing, read on from where the last reading ended.
+use crate::exit::Running;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -63,6 +64,7 @@ impl TranscriptReader {
 
     /// The objects in about so many bytes. Raises OSError.
     fn objects<'py>(&self, py: Python<'py>, max_bytes: u64) -> PyResult<Bound<'py, PyList>> {
+        let _running = Running::begin();
         let objects = PyList::empty(py);
         self.each(py, max_bytes, |object| objects.append(object))?;
         Ok(objects)

@@ -1,5 +1,6 @@
 //! A part of a transcript as an index asks for it. It is read whole before it is known what of it the conversation went on from, so
 //! only what counts of a line is held.
+use crate::exit::Running;
 use std::cmp::{max, min};
 
 use pyo3::prelude::*;
@@ -77,6 +78,7 @@ impl SessionPart {
         tips: Vec<String>,
         as_time: &Bound<'py, PyAny>,
     ) -> PyResult<Self> {
+        let _running = Running::begin();
         let py = reader.py();
         let (mut read, mut times) = (Vec::new(), None);
         let (mut project, mut title) = (String::new(), String::new());

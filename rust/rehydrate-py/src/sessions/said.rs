@@ -1,4 +1,5 @@
 //! The texts in a line of either agent: the user's own words, the assistant's, and the values that tools were called with.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use rehydrate_core::sessions::{Speaker, one_line, own_words, stripped};
@@ -15,6 +16,7 @@ const MAX_DEPTH: usize = 500;
 /// The texts of a line, each after its speaker: "user", "assistant", or "call" of a tool.
 #[pyfunction]
 pub fn said_in(line: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, String)>> {
+    let _running = Running::begin();
     let said = said_by(Fields::needed(line, 0, String::new)?)?;
     Ok(said.into_iter().map(|(speaker, text)| (speaker.name(), text)).collect())
 }
@@ -46,6 +48,7 @@ pub fn said_by(line: Fields<'_, '_>) -> PyResult<Vec<(Speaker, String)>> {
 /// The user's own words in a message or a line, without those that either agent adds.
 #[pyfunction]
 pub fn words_of_user(message: &Bound<'_, PyAny>) -> PyResult<String> {
+    let _running = Running::begin();
     let message = Fields::needed(message, 0, String::new)?;
     Body::of(message)?.words_of_user(message)
 }

@@ -1,4 +1,5 @@
 //! The settings of a coding agent with hooks and without them, for Python.
+use crate::exit::Running;
 use std::collections::BTreeMap;
 
 use pyo3::exceptions::PyRecursionError;
@@ -17,6 +18,7 @@ pub fn settings_with_hooks(
     text: CodePoints,
     groups: Vec<(String, String)>,
 ) -> PyResult<Bound<'_, PyString>> {
+    let _running = Running::begin();
     read(py, with_hooks(&text.0, &groups))
 }
 
@@ -29,6 +31,7 @@ pub fn settings_without_hooks(
     gone: BTreeMap<String, Vec<usize>>,
     kept: Vec<String>,
 ) -> PyResult<Bound<'_, PyString>> {
+    let _running = Running::begin();
     read(py, without_hooks(&text.0, &gone, &kept))
 }
 

@@ -1,4 +1,5 @@
 //! LangChain's message objects as messages of OpenAI chat.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -22,6 +23,7 @@ const SPEAKS_OTHERWISE: &[&str] = &["tool_calls", "function_call", "refusal", "a
 /// Each message as a dict of chat; raises InvalidMessageError for an entry that is no message, or is not sent.
 #[pyfunction]
 pub fn langchain_to_openai<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let _running = Running::begin();
     messages.try_iter()?.enumerate().map(|(index, raw)| message(&raw?, index)).collect()
 }
 

@@ -1,4 +1,5 @@
 //! The entries of a model's reply with their calls repaired, so that the provider accepts them back.
+use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
@@ -13,6 +14,7 @@ pub fn repaired_entries<'py>(
     entries: Vec<Bound<'py, PyAny>>,
     calls: Vec<(Bound<'py, PyString>, Bound<'py, PyString>)>,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let mut calls = Calls { calls, next: 0 };
     entries.into_iter().map(|entry| calls.entry(entry)).collect()
 }

@@ -1,4 +1,5 @@
 //! The requests of each provider, and the texts of ours in them.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
@@ -22,6 +23,7 @@ pub fn system_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult
 /// A message of the user's role for a text of ours, as a provider's requests have it.
 #[pyfunction]
 pub fn user_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
+    let _running = Running::begin();
     match provider {
         "anthropic" => anthropic::user(text),
         "bedrock" => bedrock::user(text),
@@ -35,6 +37,7 @@ pub fn user_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult<B
 #[pyfunction]
 #[pyo3(signature = (text, format, *, is_turn=true))]
 pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: bool) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let py = text.py();
     let message = dict!(py, "role": "user", "content": text);
     let made = match format {

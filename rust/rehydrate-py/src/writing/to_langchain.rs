@@ -1,4 +1,5 @@
 //! OpenAI chat messages as LangChain's own converter takes them, and their calls as its messages hold them.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -10,6 +11,7 @@ use crate::reading::{Fields, as_sequence, is_list, no_list, python, speaker_of};
 /// The messages, each a mapping with a role; raises InvalidMessageError.
 #[pyfunction]
 pub fn chat_entries<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     let entries = as_sequence(messages)?;
     for (index, entry) in entries.try_iter()?.enumerate() {
         Fields::needed(&entry?, index, String::new)?;
@@ -28,6 +30,7 @@ pub fn langchain_fields<'py>(
     entry: &Bound<'py, PyAny>,
     index: usize,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+    let _running = Running::begin();
     let (py, entry) = (entry.py(), Fields::needed(entry, index, String::new)?);
     let calls = entry.get(interned!(py, "tool_calls"))?;
     let rest = dict!(py, "content": "");

@@ -1,4 +1,5 @@
 //! Tools, their calls and the results of these, in the shape of any provider.
+use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -35,6 +36,7 @@ type Tool<'py> = (Any<'py>, Any<'py>, Any<'py>, Any<'py>, &'static str);
 /// A definition of a tool in any provider's shape; raises InvalidArgumentError for anything else.
 #[pyfunction]
 pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Tool<'py>> {
+    let _running = Running::begin();
     let py = tool.py();
     let Some(fields) = Fields::of(tool) else {
         let message = format!("a tool is of type {}; pass its definition as a dict", tool.get_type().name()?);
@@ -145,6 +147,7 @@ type Call<'py> = (&'static str, Bound<'py, PyString>, Any<'py>, Option<Any<'py>>
 /// A call of a tool, as a provider's dict or an object of its SDK; None for anything else.
 #[pyfunction]
 pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
+    let _running = Running::begin();
     let py = call.py();
     let mut call = call.clone();
     if Fields::of(&call).is_none() {
@@ -210,6 +213,7 @@ pub fn call_result<'py>(
     content: &Bound<'py, PyString>,
     is_error: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let _running = Running::begin();
     let py = id.py();
     Ok(match format {
         "openai_chat" => dict!(py, "role": "tool", "tool_call_id": id, "content": content),
@@ -257,6 +261,7 @@ pub fn tool_definition<'py>(
     description: &Any<'py>,
     schema: &Any<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let _running = Running::begin();
     let py = format.py();
     check_choice("provider", format, PyTuple::new(py, CALL_FORMATS)?.as_any())?;
     let about = dict!(py, "name": name);
@@ -292,6 +297,7 @@ pub fn tool_definition<'py>(
 /// SDK in a tool message; elsewhere each is an entry.
 #[pyfunction]
 pub fn result_entries<'py>(results: &Any<'py>) -> PyResult<Bound<'py, PyList>> {
+    let _running = Running::begin();
     let py = results.py();
     let (blocks, rest) = (PyList::empty(py), PyList::empty(py));
     let (mut key, mut role) = (interned!(py, "content"), interned!(py, "user"));

@@ -1,4 +1,5 @@
 //! What the rule for thinking after a changed prefix reads of requests.
+use crate::exit::Running;
 use std::collections::{BTreeMap, HashMap};
 
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ const DEEPEST: usize = 64;
 /// The messages or items of a whole request; any other value unchanged.
 #[pyfunction]
 pub fn entries_of<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
     if let Some(request) = Fields::of(messages) {
         let py = messages.py();
         for key in [interned!(py, "messages"), interned!(py, "input"), interned!(py, "contents")] {
@@ -42,6 +44,7 @@ pub fn entries_of<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAn
 /// Both are messages, or whole requests: `system` and `tools` are compared where both have them.
 #[pyfunction]
 pub fn stale_thinking<'py>(after: &Bound<'py, PyAny>, sent: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
     let mut texts = Texts::default();
     let (now, before) = (texts.read(&entries_of(after)?)?, texts.read(&entries_of(sent)?)?);
     let head = changed_head(after, sent)?;
