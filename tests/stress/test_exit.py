@@ -9,7 +9,7 @@ from tests.stress.programs import run_python
 # The shorter the interval, the surer a thread is stopped amid Python code that Rust called.
 _PROGRAM = """
 import sys, threading, time
-import rehydrate
+import rehydrate, rehydrate.prompt
 from rehydrate import _native
 
 sys.setswitchinterval(1e-6)
@@ -27,7 +27,15 @@ def compactions():
         _native.clear_cache()
         rehydrate.compact_context(messages, "part_7")
 
-for target in [errors, errors, errors, compactions]:
+history = rehydrate.prompt.History(tuple(messages), "anthropic", (1,) * len(messages))
+ir = rehydrate.prompt.PromptIR(history=history)
+
+def reports():  # of named tuples and enums, which are Python code
+    while True:
+        ir.verify()
+        ir.to_dict()
+
+for target in [errors, errors, errors, compactions, reports]:
     threading.Thread(target=target, daemon=True).start()
 time.sleep(float(sys.argv[1]))
 """
