@@ -232,19 +232,8 @@ class History:
         )
         both._parse_cache["total_tokens"] = self.total_tokens + new.total_tokens
         # A line of a transcript depends on others, so its format is parsed whole.
-        if self.format not in PROVIDER_OF and not self._is_asked_by_name(new):
-            both._parse_cache["rows"] = self.rows.followed_by(new.rows, len(self.entries))
+        if self.format not in PROVIDER_OF:
+            rows = self.rows.followed_by(new.rows, len(self.entries))
+            if rows is not None:
+                both._parse_cache["rows"] = rows
         return both._made_from(self, len(self.entries))
-
-    def _is_asked_by_name(self, new: Self) -> bool:
-        """Whether a response of Gemini's without an id may answer a call here that has one."""
-        if self.format != "gemini" or not new.entries or not self.entries:
-            return False
-        answers = new.messages[0].answers
-        if not any(answer.startswith("function_call:") for answer in answers):
-            return False
-        for position in reversed(range(len(self.entries))):
-            for message in self.messages_from(position)[:1]:
-                if message.role != "tool":
-                    return any(not call.startswith("function_call:") for call in message.calls)
-        return False

@@ -9,7 +9,6 @@ mod gemini;
 mod responses;
 mod several;
 
-use crate::exit::Running;
 use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -17,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::reading::text_of;
 use crate::writing::dict;
 

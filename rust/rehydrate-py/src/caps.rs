@@ -1,5 +1,4 @@
 //! Caps of tool results, for Python.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::caps::{self, Member, Options, decoded, encoded};
@@ -7,6 +6,7 @@ use rehydrate_core::engine::Engine;
 
 use crate::convert::{Text, bytes_of, string_of};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::tokens::named;
 
 /// The code points of a Python string, halves of surrogate pairs included.

@@ -1,13 +1,13 @@
 //! Checks of arguments that many doors share: types, choices, numbers, paths and timeouts.
 //!
 //! Each raises InvalidArgumentError, which names the argument, its value and the remedy.
-use crate::exit::Running;
 use pyo3::exceptions::PyUnicodeEncodeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 use rehydrate_core::excerpts::grouped;
 
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, text_of};
 

@@ -4,7 +4,6 @@ mod answers;
 mod subjects;
 mod values;
 
-use crate::exit::Running;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -24,6 +23,7 @@ pub use self::values::{Applied, Item, Operation, Span};
 use crate::checks::check_choice;
 use crate::convert::{bytes_of, first_characters, indices_in, string_of};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::reading::{Conversation, Id, Source, kind_of, role_named};
 use crate::tokens::named;
 

@@ -1,5 +1,4 @@
 //! Python values to the core's: texts without copying, vectors by buffer.
-use crate::exit::Running;
 use std::borrow::Cow;
 
 use pyo3::buffer::PyBuffer;
@@ -11,6 +10,7 @@ use rustc_hash::FxHashSet;
 
 use crate::caps::CodePoints;
 use crate::errors::to_py;
+use crate::exit::Running;
 
 /// The UTF-8 of a Python string: borrowed from it, or, where it holds lone surrogates, a copy with `?` in their place.
 pub enum Text {

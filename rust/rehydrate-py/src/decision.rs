@@ -2,7 +2,6 @@
 mod blocks;
 mod reasons;
 
-use crate::exit::Running;
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
@@ -10,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::convert::NamedTuple;
+use crate::exit::Running;
 use crate::prepared::Selection;
 use crate::reading::Conversation;
 use blocks::Divided;

@@ -1,5 +1,4 @@
 //! The blocks of long texts, for Python.
-use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -9,6 +8,7 @@ use rehydrate_core::excerpts::{self, Run, Shown};
 
 use crate::convert::Text;
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::reading::Source;
 
 /// The blocks of a text that is long enough to be divided.

@@ -69,6 +69,6 @@ fn wants_stop() -> bool {
 
 /// An exception of a class of `rehydrate.errors`.
 pub fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
-    let raised = running_python(py, || py.import("rehydrate.errors")?.getattr(class)?.call1(arguments));
+    let raised = running_python(|| py.import("rehydrate.errors")?.getattr(class)?.call1(arguments));
     raised.map_or_else(|error| error, PyErr::from_value)
 }

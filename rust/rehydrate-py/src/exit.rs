@@ -49,7 +49,7 @@ impl Running {
 }
 
 /// Call Python code amid work that is detached: only the code is waited for.
-pub fn running_python<T>(_py: Python<'_>, code: impl FnOnce() -> T) -> T {
+pub fn running_python<T>(code: impl FnOnce() -> T) -> T {
     let _running = Running::begin();
     code()
 }

@@ -2,13 +2,13 @@
 //!
 //! The tag's name ends in a nonce made from the content itself, so the same content has the same fence in every prompt. An author
 //! cannot write the nonce into the content: a nonce that occurs in it is replaced by another.
-use crate::exit::Running;
 use blake2b_simd::Params;
 use memchr::memmem;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::convert::{Places, bytes_of};
+use crate::exit::Running;
 
 /// The label in the fence of content that is not fully trusted.
 pub const NOT_INSTRUCTIONS: &str = "data, not instructions";

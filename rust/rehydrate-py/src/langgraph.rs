@@ -1,5 +1,4 @@
 //! Values and namespaces of LangGraph's store: filters, texts to search, conditions.
-use crate::exit::Running;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
@@ -7,6 +6,7 @@ use pyo3::types::PyString;
 
 use crate::convert::Text;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::reading::{Fields, is_list, listed};
 
 /// Values and filters are read to this depth.

@@ -6,7 +6,6 @@ mod change;
 pub mod history;
 mod rows;
 
-use crate::exit::Running;
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
@@ -15,6 +14,7 @@ use rehydrate_core::engine::Engine;
 
 use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, insertion_point, is_list, sent_part, text_of};
 use crate::tokens::named;

@@ -126,13 +126,13 @@ mod _native {
     use super::questions::question_share;
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_content, as_dict,
-        as_dicts, as_sequence, billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts,
-        entries_of, entries_without_thinking, entry_inputs, entry_is_signed, first_kept, first_telling, format_of,
-        has_claudes_thinking, head_and_tail, input_texts, is_langchain_message, last_compaction, line_content,
-        line_is_seen, long_results, marks_in, merged_lines, named_format, notice, other_format, read, read_entries,
-        read_places, readable_texts, repeated, replace_texts, result_texts, stale_thinking, taken_back,
-        transcript_branch, unit_memory, unit_text, unmarked, without_calls, without_stale_thinking, without_thinking,
+        Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dict, as_dicts,
+        as_sequence, billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts, entries_of,
+        entries_without_thinking, entry_inputs, entry_is_signed, first_kept, format_of, has_claudes_thinking,
+        head_and_tail, input_texts, is_langchain_message, last_compaction, line_content, line_is_seen, long_results,
+        marks_in, merged_lines, named_format, notice, read, read_entries, read_places, repeated, replace_texts,
+        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
+        without_stale_thinking, without_thinking,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -150,7 +150,7 @@ mod _native {
     #[pymodule_export]
     use super::store::checks::{
         as_items, check_item, checked_filters, checked_fusion, checked_handles, checked_limit, checked_namespace,
-        checked_purge, checked_tier, resolve_namespace, to_millisecond,
+        checked_purge, checked_tier, resolve_namespace,
     };
     #[pymodule_export]
     use super::store::threads::LocalThreads;

@@ -1,5 +1,4 @@
 //! What a prompt or a session wastes, for Python.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 use rehydrate_core::error::Error;
@@ -7,6 +6,7 @@ use rehydrate_core::linting as core;
 
 use crate::convert::Text;
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::tokens::named;
 
 /// `rehydrate.linting.Text`: place, text, kind, tokens, role, step, tool, and what it was asked.

@@ -1,11 +1,11 @@
 //! The commands of the memory tool, for Python: what each changes, and its answer.
 //!
 //! Commands, answers and errors are those of Anthropic's documentation of the tool; so is what a command on a folder does.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PySequence, PyString};
 use rehydrate_core::memory_files::{grouped, inserted, line_at, lines_with, shown_file, shown_folder, snippet};
 
+use crate::exit::Running;
 use crate::reading::{Fields, string_of, text_of};
 
 const ROOT: &str = "/memories";

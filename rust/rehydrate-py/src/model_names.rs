@@ -1,10 +1,10 @@
 //! Names of models for Python, and the name of the model that answered in a history.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use rehydrate_core::model_names;
 
 use crate::convert::Text;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, text_of};
 

@@ -1,5 +1,4 @@
 //! What notes are read from, for Python: places in texts, in characters.
-use crate::exit::Running;
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -8,6 +7,7 @@ use rehydrate_core::notes::{self, Chunk};
 use crate::caps::CodePoints;
 use crate::convert::Places;
 use crate::errors::detached;
+use crate::exit::Running;
 
 /// Where a part of a text begins and ends.
 type Place = (usize, usize);

@@ -1,12 +1,12 @@
 //! The options of a compaction, checked: each check returns the value as the compaction uses it, or raises
 //! InvalidArgumentError.
-use crate::exit::Running;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::checks::{is_iterable, is_number, refused, shown, type_name};
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::Fields;
 

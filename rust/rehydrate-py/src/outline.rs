@@ -2,7 +2,6 @@
 mod name_index;
 mod slot;
 
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::conversation::PieceKind;
@@ -11,6 +10,7 @@ use rehydrate_core::error::{Error, Result};
 
 use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::fences::fence_tags;
 
 pub use name_index::NameIndex;

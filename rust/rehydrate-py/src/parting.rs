@@ -12,13 +12,13 @@ mod claude_code;
 mod groups;
 mod responses;
 
-use crate::exit::Running;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::convert::indices_in;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Conversation, Draft, part_key};
 use groups::{Group, Part, with_field};

@@ -1,5 +1,4 @@
 //! Passages of long texts, for Python: places in characters.
-use crate::exit::Running;
 use std::ops::Range;
 
 use once_cell::race::OnceBox;
@@ -16,6 +15,7 @@ use crate::caps::{CodePoints, string};
 use crate::convert::{NamedTuple, Text, bytes_of, first_characters};
 use crate::division::sliced;
 use crate::errors::{detached, to_py};
+use crate::exit::Running;
 use crate::prepared::{MIN_CONFIDENCE, relevances};
 use crate::tokens::named;
 

@@ -1,11 +1,11 @@
 //! Python's values as those of JSON: records as objects, tuples as lists, times in ISO 8601.
-use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyUnicodeDecodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 
 use crate::convert::{bytes_of, string_of};
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::is_langchain_message;
 

@@ -1,5 +1,4 @@
 //! A prepared conversation and its selections, as Python sees them.
-use crate::exit::Running;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -19,6 +18,7 @@ use crate::convert::{Text, floats};
 use crate::division::{Division, sliced};
 use crate::errors::detached;
 use crate::excerpts::DivisibleTexts;
+use crate::exit::Running;
 use crate::reading::{self, Draft, Row, Source};
 use crate::tokens::Counts;
 

@@ -1,5 +1,4 @@
 //! A provider's cache of prompts, for simulated bills.
-use crate::exit::Running;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -9,6 +8,7 @@ use rehydrate_core::prompt_cache::{self as core, Rules, SUMMARY_TOKENS, Shortene
 
 use crate::convert::{NamedTuple, Text};
 use crate::errors::{raise, to_py};
+use crate::exit::Running;
 
 /// More tokens than anything is billed for; money is exact up to it.
 pub const MAX_COUNT: i64 = 1 << 53;

@@ -1,10 +1,10 @@
 //! Questions in texts, for Python.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::analysis::questions;
 
 use crate::convert::Places;
 use crate::errors::detached;
+use crate::exit::Running;
 
 /// The share of a text that is in questions, 0 to 1.
 #[pyfunction]

@@ -45,11 +45,11 @@ mod tuples;
 mod turns;
 mod usage;
 
-use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
+use crate::exit::Running;
 use crate::interned::interned;
 
 pub use bedrock::KEYS as BEDROCK_KEYS;
@@ -64,7 +64,7 @@ pub use checks::{as_sequence, check_own, detect_format, named_format, read};
 pub use codex::{codex_items, codex_kept, codex_line, codex_turns_taken_back};
 pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;
-pub use detect::{format_of, other_format};
+pub use detect::format_of;
 pub use dicts::{as_dict, as_dicts};
 use draft::Speaker;
 pub use draft::{Draft, Named, Row, kind_of, role_named};
@@ -78,7 +78,6 @@ pub use inputs::{input_texts, is_signed, with_texts};
 pub use json::in_json;
 pub use langchain::{Message as LangchainMessage, as_message, is_langchain_message, langchain_role};
 pub use merged::merged_lines;
-pub use pairs::as_content;
 pub use readable::readable_texts;
 use rehydrate_core::conversation::{PieceKind, Role};
 pub use responses::is_by_server;
@@ -285,9 +284,7 @@ pub fn known_role(role: &Bound<'_, PyString>) -> Role {
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider
 /// knows, a text, and nothing else.
-#[pyfunction]
 pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize> {
-    let _running = Running::begin();
     let py = entries.py();
     let tells_nothing = |entry: &Bound<'_, PyAny>| -> PyResult<bool> {
         let Some(entry) = Fields::of(entry).filter(|entry| entry.is_exactly_dict()) else { return Ok(false) };

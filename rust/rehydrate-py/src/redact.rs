@@ -1,5 +1,4 @@
 //! Secrets in texts, for Python.
-use crate::exit::Running;
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
@@ -9,6 +8,7 @@ use rehydrate_core::redact::{self, Label, Secret};
 use crate::caps::CodePoints;
 use crate::convert::{Places, bytes_of, string_of};
 use crate::errors::detached;
+use crate::exit::Running;
 
 /// Texts up to this length are looked through without giving the interpreter up: that would take as long.
 const SHORT_BYTES: usize = 4 << 10;

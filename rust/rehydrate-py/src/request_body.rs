@@ -1,11 +1,12 @@
 //! A request's JSON object, read so that what stays of it is sent as its client wrote it.
-use crate::exit::Running;
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::json_spans::{each_part, end_of_value, skip_blank};
+
+use crate::exit::Running;
 
 /// Its messages are sent on as their texts, each the client's own or one of ours.
 #[pyclass(frozen, module = "rehydrate._native")]

@@ -1,9 +1,9 @@
 //! Strings as PostgreSQL takes them: without NUL and without lone surrogates.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::caps::{CodePoints, string};
+use crate::exit::Running;
 
 /// Before an escaped character, and before itself.
 const ESCAPE: u32 = 0x1A;

@@ -11,12 +11,12 @@ pub use part::SessionPart;
 pub use said::{said_in, words_of_user};
 pub use settings::{settings_with_hooks, settings_without_hooks};
 
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rehydrate_core::sessions;
 
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::interned::Interned;
 use crate::reading::Fields;
 

@@ -134,9 +134,8 @@ impl LocalStore {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let values = Values::of(py)?;
         let now_ms = self.core().now_ms();
-        let mut rows = running_python(py, || {
-            items.iter().map(|item| values.new_item(item, now_ms)).collect::<PyResult<Vec<_>>>()
-        })?;
+        let mut rows =
+            running_python(|| items.iter().map(|item| values.new_item(item, now_ms)).collect::<PyResult<Vec<_>>>())?;
         let count = rows.len();
         let mut has_vector = vec![true; count];
         let report = detached(py, || {
@@ -148,7 +147,7 @@ impl LocalStore {
             }
             self.core().add(&namespace.0, &rows, vectors.as_ref().map(|vectors| vectors.space.as_str()))
         })?;
-        running_python(py, || {
+        running_python(|| {
             let class = values.class("Added")?;
             let added = items.iter().zip(report.added).zip(has_vector);
             let one = |((item, added), has): ((&Bound<'py, PyAny>, store::Added), bool)| {
@@ -164,7 +163,7 @@ impl LocalStore {
         let handles = [handle.0];
         let found = detached(py, || self.core().get(&namespace.0, &handles))?;
         let Some(Some(item)) = found.first() else { return Err(unknown(py, &handles[0], &namespace.0)) };
-        running_python(py, || Values::of(py)?.item(item, self.core().path()))
+        running_python(|| Values::of(py)?.item(item, self.core().path()))
     }
 
     /// Items in the order in which they were added.
@@ -185,7 +184,7 @@ impl LocalStore {
             let paging = Paging { cursor, limit: left.min(PAGE), newest_first };
             let page = detached(py, || self.core().list(&namespace.0, &filter, paging))?;
             let items = page.items.iter().map(|item| values.item(item, self.core().path()));
-            listed.extend(running_python(py, || items.collect::<PyResult<Vec<_>>>())?);
+            listed.extend(running_python(|| items.collect::<PyResult<Vec<_>>>())?);
             cursor = page.cursor;
             left = if cursor.is_some() { left - page.items.len() } else { 0 };
         }
@@ -218,7 +217,7 @@ impl LocalStore {
             };
             self.core().search(&namespace.0, &request)
         })?;
-        running_python(py, || hits.iter().map(|hit| values.hit(hit, self.core().path())).collect())
+        running_python(|| hits.iter().map(|hit| values.hit(hit, self.core().path())).collect())
     }
 
     /// The k nearest items of each text or row, nearest first.
@@ -327,7 +326,7 @@ impl LocalStore {
         figures.set_item("namespace", namespace.0)?;
         figures.set_item("vector_space", stats.space)?;
         figures.set_item("limits", &self.limits)?;
-        running_python(py, || Values::of(py)?.class("MemoryStats")?.call((), Some(&figures)))
+        running_python(|| Values::of(py)?.class("MemoryStats")?.call((), Some(&figures)))
     }
 
     /// The namespaces that were added to and not purged, in alphabetical order.
@@ -341,7 +340,7 @@ impl LocalStore {
     fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = detached(py, || self.core().verify())?;
         let problems = PyTuple::new(py, report.problems)?;
-        running_python(py, || Values::of(py)?.class("VerifyReport")?.call1((report.items, problems, report.damaged)))
+        running_python(|| Values::of(py)?.class("VerifyReport")?.call1((report.items, problems, report.damaged)))
     }
 
     /// Make the indexes anew, of one namespace or of all; how many items they hold.

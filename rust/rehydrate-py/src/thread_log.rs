@@ -1,5 +1,4 @@
 //! The records of a thread, for Python: what they can hold, which count, and what they add up to.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
@@ -7,6 +6,7 @@ use rehydrate_core::thread_log::{self as core, Redacted, Row, Unreadable};
 
 use crate::convert::{bytes_of, string_of};
 use crate::errors::{detached, raise};
+use crate::exit::Running;
 
 /// Kind, time in seconds since 1970, and body of a record.
 type Given = (i64, f64, PyBackedStr);

@@ -1,10 +1,10 @@
 //! Times as people write them, for Python.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::times::{self, End, Meaning, RangeKind, Unreadable};
 
 use crate::convert::Text;
+use crate::exit::Running;
 
 /// Of a text that a reason quotes, so many characters are shown.
 const SHOWN: usize = 40;

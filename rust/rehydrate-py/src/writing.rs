@@ -20,7 +20,6 @@ mod system_apart;
 mod to_langchain;
 mod tools;
 
-use crate::exit::Running;
 use std::rc::Rc;
 
 use pyo3::exceptions::PyValueError;
@@ -29,6 +28,7 @@ use pyo3::types::{PyDict, PyFrozenSet, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::Role;
 
 use crate::convert::NamedTuple;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 

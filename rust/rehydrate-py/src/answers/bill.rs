@@ -1,11 +1,11 @@
 //! What an answer cost, read from its bytes while they pass.
-use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rehydrate_core::event_stream::Decoder;
 
 use super::{Any, get, items};
+use crate::exit::Running;
 
 /// Of a whole answer, or of one event: a longer one is an image or a sound.
 const MAX_READ_BYTES: usize = 1 << 20;

@@ -1,11 +1,11 @@
 //! Errors that a provider reports, for Python.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyString};
 use rehydrate_core::failures::{Failure, failure_of, status_of, status_of_aws};
 
 use super::{Any, get, is_object, read_json, set};
 use crate::convert::Text;
+use crate::exit::Running;
 use crate::reading::{is_list, is_space, text_of};
 use crate::writing::dict;
 

@@ -5,7 +5,6 @@
 mod events;
 mod sums;
 
-use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
@@ -13,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use super::{
     Any, Joins, anthropic, as_json, chat, copied, get, is_type, joiner_of, listed, name, read_json, responses, set,
 };
+use crate::exit::Running;
 use sums::{added, contents, joined_contents};
 
 use crate::reading::text_of;

@@ -1,5 +1,4 @@
 //! What happened in a thread besides the items of its store, for Python: the commands that were run, and the names in its texts.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::context_store::{Commands, Said};
 use rehydrate_core::tokens::Counter;
@@ -8,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Message;
 use super::subjects::Tools;
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::outline::NameIndex;
 use crate::reading::{Columns, Conversation};
 

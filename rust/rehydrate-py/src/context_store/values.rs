@@ -1,5 +1,4 @@
 //! Items and operations for Python, and as they are written.
-use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -7,6 +6,7 @@ use rehydrate_core::context_store::{self as core, Heading, OperationKind, Raw, S
 use std::sync::Arc;
 
 use crate::convert::{bytes_of, string_of};
+use crate::exit::Running;
 
 /// Where Python has the names of headings and states, and the table of tools.
 pub const MODULE: &str = "rehydrate.context.context_store";

@@ -1,5 +1,4 @@
 //! The texts of a conversation that may be divided, and where they are in its entries.
-use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
@@ -12,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::inputs::{InputText, long_inputs, split};
 use crate::convert::indices_in;
 use crate::division::sliced;
+use crate::exit::Running;
 use crate::prepared::Prepared;
 use crate::reading::{Columns, Conversation, Draft, Source, Units, in_json, read_places};
 

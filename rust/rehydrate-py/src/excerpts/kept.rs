@@ -1,5 +1,4 @@
 //! Messages kept in part, rebuilt so that the result stays within the budget.
-use crate::exit::Running;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyIndexError;
@@ -10,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::divisible::DivisibleTexts;
 use crate::convert::NamedTuple;
 use crate::division::Division;
+use crate::exit::Running;
 use crate::prepared::{Prepared, Selection};
 use crate::reading::{Conversation, Draft};
 

@@ -1,5 +1,4 @@
 //! The names in the texts of a conversation, and which of them can still be seen.
-use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyRecursionError, PyValueError};
@@ -18,6 +17,7 @@ use super::MakeName;
 use super::slot::as_float;
 use crate::convert::{Places, Text, bytes_of, indices_in};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::reading::{Conversation, Draft, Fields, Source};
 use crate::redact::found;
 

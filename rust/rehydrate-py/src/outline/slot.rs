@@ -1,10 +1,10 @@
 //! Where an outline goes among the messages that are kept.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 use rustc_hash::FxHashSet;
 
 use crate::convert::indices_in;
+use crate::exit::Running;
 use crate::reading::{Columns, Conversation, Row};
 
 /// The index of the first gap where a message may go, and the index that the outline is put before; None if there is none.

@@ -1,9 +1,9 @@
 //! Where the prefix of a prompt is cached.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 
 use super::laws::MOST_BREAKPOINTS;
+use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::{History, Tokens, index_in};
 use crate::reading::{Conversation, is_list};

@@ -1,5 +1,4 @@
 //! The changes from one prompt to another.
-use crate::exit::Running;
 use std::collections::BTreeSet;
 
 use pyo3::prelude::*;
@@ -9,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::say;
 use crate::convert::NamedTuple;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::layout::history::{History, Tokens};
 

@@ -1,13 +1,13 @@
 //! The laws of a prompt: `Law` in `rehydrate.prompt.reports` says what each is.
 mod ends;
 
-use crate::exit::Running;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use super::{Prompt, Section, say};
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::layout::history::{History, Tokens, index_in, is_no_message};
 use crate::reading::Conversation;

@@ -1,5 +1,4 @@
 //! The rows of a prompt's table, in the order in which a provider reads them, then what was left out.
-use crate::exit::Running;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
@@ -7,6 +6,7 @@ use pyo3::types::{PyDict, PySet, PyString};
 use rustc_hash::FxHashSet;
 
 use super::{Dropped, Prompt, Section, Trace, joined, say};
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::layout::history::{History, Tokens, index_in, is_no_message};
 use crate::writing::dict;

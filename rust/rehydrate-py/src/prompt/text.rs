@@ -1,10 +1,10 @@
 //! A prompt's table as plain text.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::reports::aligned;
 
 use super::say;
+use crate::exit::Running;
 use crate::interned::record;
 use crate::layout::history::Tokens;
 

@@ -2,7 +2,6 @@
 //!
 //! Providers take a conversation without thoughts, but some refuse a tool loop that lost them; so what the model wrote since the
 //! user's last turn stays as it is while its tools run.
-use crate::exit::Running;
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
@@ -17,6 +16,7 @@ use super::fields::{Fields, listed};
 use super::read_entries;
 use super::thinking::entries_without_thinking;
 use super::transcript::line_content;
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// Whether the next model binds the thinking of a conversation to the messages before it.

@@ -1,5 +1,4 @@
 //! The inputs of an entry's calls, and what signs an entry, in every format.
-use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -15,6 +14,7 @@ use super::langchain::langchain_inputs;
 use super::pairs::is_call;
 use super::responses::Item;
 use super::transcript::{line_content, path_of};
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// The input of a call, as Python takes it: the call's id, the tool's name, the input, its paths in the entry (some messages

@@ -198,7 +198,10 @@ pub fn answer_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PySt
     }
 }
 
-/// The id that pairs the deprecated `function_call` with its `function` message: no provider makes such a string.
+/// How an id begins that is made of a function's name: no provider makes such a string.
+pub const FUNCTION: &str = "function_call:";
+
+/// The id that pairs the deprecated `function_call` with its `function` message.
 pub fn function_id<'py>(name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    Ok(PyString::new(name.py(), "function_call:").add(name)?.cast_into()?)
+    Ok(PyString::new(name.py(), FUNCTION).add(name)?.cast_into()?)
 }

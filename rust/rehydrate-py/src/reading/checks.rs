@@ -2,13 +2,12 @@
 //!
 //! Reading is lenient, so that a compaction never fails on a detail it can skip. The checks of entries and roles are for doors
 //! where a wrong list would go on silently, and be refused or lost later.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PySequence, PyString};
 use rehydrate_core::conversation::Role;
 
 use super::conversation::Conversation;
-use super::detect::{format_of, other_format};
+use super::detect::{NAMES, format_of, other_format};
 use super::dicts::as_dicts;
 use super::draft::role_named;
 use super::fields::{Fields, is_list, listed, text_of};
@@ -17,22 +16,9 @@ use super::pairs::as_content;
 use super::rules::broken_rules;
 use super::{read_entries, usual_role};
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 
-/// The formats of messages, in the order of their detection.
-const NAMES: [&str; 11] = [
-    "claude_code",
-    "codex",
-    "openai_responses",
-    "openai_chat",
-    "anthropic",
-    "bedrock",
-    "gemini",
-    "ai_sdk",
-    "ai_sdk_ui",
-    "langchain",
-    "plain",
-];
 const SPEAK_BY_NAME: &str = "name who speaks by one of these";
 
 /// The format that a caller names: any value, for the error that names it.

@@ -1,7 +1,6 @@
 //! A caller's list, read: what its messages and units are, and what is asked of all of them at once.
 //!
 //! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` what the methods say of many lists.
-use crate::exit::Running;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -16,10 +15,12 @@ use super::columns::{Columns, is_blank};
 use super::draft::{Draft, Row, Speaker};
 use super::entry::EntryDraft;
 use super::facts::{Facts, Notes};
+use super::gemini;
 use super::grouping::Units;
 use super::strings::{Id, Source};
 use super::tuples::Make;
 use crate::convert::bytes_of;
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// A caller's list, read: `messages` in order, partitioned into `units` by first member.
@@ -228,14 +229,17 @@ impl Conversation {
     }
 
     /// These messages with those of another list after them, whose indices go on from `start`. Of their units nothing is
-    /// known: each message is one by itself.
-    fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Self {
+    /// known: each message is one by itself. None where the others, read alone, are not what they are after these.
+    fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Option<Self> {
+        if self.facts.format == "gemini" && gemini::answers_by_name(&self.columns, &other.columns) {
+            return None;
+        }
         let mut draft = self.columns.of.beginning(py, self.all().len());
         for (at, row) in other.all().iter().enumerate() {
             draft.copy(py, &other.columns.of, at);
             draft.end_at(row.index + start);
         }
-        self.by_themselves(draft)
+        Some(self.by_themselves(draft))
     }
 
     /// These messages without the texts of those that call tools with long inputs: these texts are no strings of Python's,

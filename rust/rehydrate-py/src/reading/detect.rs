@@ -2,7 +2,6 @@
 //!
 //! The first entry that only one format can hold decides, else the first hint. In the order of detection: a gateway's
 //! message with both `tool_calls` and thinking blocks is paired by its `tool_calls`, so chat comes before Anthropic.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -11,6 +10,7 @@ use super::fields::{Fields, is_list, listed, text_of};
 use super::langchain::is_langchain_message;
 use super::pairs::is_thought;
 use super::{ai_sdk, codex, first_telling, gemini, responses};
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 
 /// How strongly an entry shows the format of its list.
@@ -33,8 +33,8 @@ struct Entry<'a, 'py> {
     parts: Vec<Bound<'py, PyAny>>,
 }
 
-/// Formats of dicts, in the order of detection.
-const FORMATS: [&str; 9] = [
+/// All formats, in the order of detection.
+pub const NAMES: [&str; 11] = [
     "claude_code",
     "codex",
     "openai_responses",
@@ -44,7 +44,11 @@ const FORMATS: [&str; 9] = [
     "gemini",
     "ai_sdk",
     "ai_sdk_ui",
+    "langchain",
+    "plain",
 ];
+/// Those that entries show, but for LangChain's messages.
+const FORMATS: &[&str] = NAMES.split_at(9).0;
 static TRANSCRIPT_KEYS: [Interned; 5] = [
     Interned::new("uuid"),
     Interned::new("sessionId"),
@@ -74,7 +78,7 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
             None if is_langchain_message(&raw)? => return Ok(("langchain", true)),
             None => {}
             Some(entry) => {
-                for name in FORMATS {
+                for &name in FORMATS {
                     match entry.evidence(name)? {
                         Evidence::Proof => return Ok((name, true)),
                         Evidence::Hint => hinted = hinted.or(Some(name)),
@@ -89,14 +93,12 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
 }
 
 /// The other format that an entry of a list in this one can only be of; None where it may be of this one.
-#[pyfunction]
 pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'static str>> {
-    let _running = Running::begin();
     let Some(entry) = Entry::of(raw)? else {
         return Ok(if name != "langchain" && is_langchain_message(raw)? { Some("langchain") } else { None });
     };
     let is_own = entry.evidence(name)? == Evidence::Proof;
-    for other in FORMATS.into_iter().filter(|other| *other != name) {
+    for other in FORMATS.iter().copied().filter(|other| *other != name) {
         if entry.evidence(other)? != Evidence::Proof {
             continue;
         }

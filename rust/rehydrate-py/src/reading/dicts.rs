@@ -1,5 +1,4 @@
 //! Objects of the providers' SDKs as the dicts that the SDK would send.
-use crate::exit::Running;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
@@ -7,6 +6,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyT
 use super::fields::Fields;
 use super::langchain::is_langchain_message;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::writing::dict;
 

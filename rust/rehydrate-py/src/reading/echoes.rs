@@ -1,5 +1,4 @@
 //! What repeats in the tool results of a history, found once for each message and kept for the next prompt.
-use crate::exit::Running;
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +16,7 @@ use super::shortened::{How, ShortenedText};
 use super::strings::Source;
 use crate::convert::{bytes_of, first_characters, string_of};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// How many conversations are remembered.

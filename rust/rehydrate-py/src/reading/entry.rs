@@ -1,10 +1,10 @@
 //! What was read of one entry, for a reader in Python.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::blocks::{At, Body};
 use super::draft::kind_of;
+use crate::exit::Running;
 
 /// What was read of one entry so far, for a reader in Python: the pieces, the media, the calls and the answers.
 #[pyclass(name = "Draft", module = "rehydrate._native")]

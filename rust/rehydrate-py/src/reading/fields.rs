@@ -1,5 +1,4 @@
 //! The caller's mappings and lists, of whatever class, and what is said of values that are neither.
-use crate::exit::Running;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -10,6 +9,7 @@ use pyo3::types::{PyDict, PyInt, PyList, PyMapping, PyString, PyTuple};
 use super::checks::no_mapping;
 use super::langchain::is_langchain_message;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// What `str` makes of a value; of a number of more digits than it takes, the hexadecimal one.

@@ -14,7 +14,8 @@ use rehydrate_core::conversation::{PieceKind, Role};
 
 use super::anthropic::check_calls;
 use super::blocks::{At, Body};
-use super::chat::function_id;
+use super::chat::{FUNCTION, function_id};
+use super::columns::Columns;
 use super::draft::Speaker;
 use super::fields::{Fields, is_list, listed, python, text_of};
 use super::strings::Id;
@@ -223,6 +224,15 @@ impl Waiting {
         }
         Ok(id.add(format!(":{number}"))?.cast_into()?)
     }
+}
+
+/// Whether a response without an id may answer a call before it that has one: read alone, it has no id.
+pub fn answers_by_name(before: &Columns, after: &Columns) -> bool {
+    let is_nameless = |id: &Id| id.as_bytes().starts_with(FUNCTION.as_bytes());
+    let responses = (0..after.of.rows.len()).map(|at| after.answers(at)).take_while(|answers| !answers.is_empty());
+    let asked = (0..before.of.rows.len()).rev().find(|&at| before.answers(at).is_empty());
+    let may_wait = asked.is_some_and(|at| before.calls(at).iter().any(|call| !is_nameless(call)));
+    may_wait && responses.flatten().any(is_nameless)
 }
 
 fn bytes_of(text: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {

@@ -1,5 +1,4 @@
 //! Lines of transcripts that are no longer of the conversation: taken back by the user, or said before.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PyList};
 use rustc_hash::FxHashSet;
@@ -8,6 +7,7 @@ use super::codex::{codex_line, codex_lines, codex_turns_taken_back};
 use super::fields::{Fields, listed};
 use super::strings::Id;
 use super::transcript::{line_is_seen, transcript_branch};
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// The indices of lines that the model may have seen before the user took them back, and of Codex' events by which the user did:

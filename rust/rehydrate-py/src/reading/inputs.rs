@@ -1,11 +1,11 @@
 //! The strings in inputs of tools, and what signs a message.
-use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::fields::{Fields, is_list, listed, string_of, text_of};
 use super::strings::{Id, of_bytes};
+use crate::exit::Running;
 use crate::interned::interned;
 
 const MAX_DEPTH: usize = 12;

@@ -5,7 +5,6 @@
 //!
 //! LangChain sends one list to any provider. The rules are those of OpenAI chat, the model of its messages. A list that begins
 //! with the user still does after parts are dropped, since some providers require it.
-use crate::exit::Running;
 use std::collections::{HashMap, HashSet};
 
 use pyo3::prelude::*;
@@ -24,6 +23,7 @@ use super::strings::Id;
 use super::thinking::{Rest, rest_of};
 use super::usual_speaker;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 
 /// Types of blocks that are calls, with the keys of id and input.

@@ -1,5 +1,4 @@
 //! Lines of Claude Code's transcripts in the order of their conversation, and merged into messages.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{CallLine, calls_first};
@@ -10,6 +9,7 @@ use super::fields::{Fields, text_of};
 use super::rules::{blocks_of, is_of_type, text_state};
 use super::strings::Numbers;
 use super::transcript::{Line, Lines};
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// A message, and the indices of its lines.

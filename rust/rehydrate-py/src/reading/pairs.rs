@@ -1,8 +1,8 @@
 //! Calls and results of formats that nobody can pair: a compaction would drop one half of the pair, so they are refused.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use super::detect::NAMES;
 use super::fields::{Fields, listed, string_of, text_of};
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
@@ -124,11 +124,7 @@ fn letters(name: &str) -> String {
 }
 
 fn unknown(name: &Bound<'_, PyString>, index: usize, part: &str, whose: &str) -> PyErr {
-    let py = name.py();
-    match py.import("rehydrate.messages").and_then(|module| module.getattr("FORMAT_NAMES")) {
-        Ok(formats) => raise(py, "UnknownBlockError", (index, part, name, formats, format!("it is {whose}: {REMEDY}"))),
-        Err(error) => error,
-    }
+    raise(name.py(), "UnknownBlockError", (index, part, name, NAMES, format!("it is {whose}: {REMEDY}")))
 }
 
 /// The type of a block, or its first key where it has none.
@@ -164,9 +160,7 @@ pub fn check_content(entry: Fields<'_, '_>, index: usize, content: Option<&Bound
 }
 
 /// Return the content of a message; raises UnknownBlockError for one that keeps it elsewhere.
-#[pyfunction]
 pub fn as_content<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let _running = Running::begin();
     let entry = Fields::needed(entry, index, String::new)?;
     let content = entry.get(interned!(entry.as_any().py(), "content"))?;
     check_content(entry, index, content.as_ref())?;

@@ -1,5 +1,4 @@
 //! What a model reads in a value of any shape: its strings, without ids and base64, and its media.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
@@ -128,9 +127,7 @@ fn is_base64_url(text: &str) -> bool {
 }
 
 /// The strings in a value that a model would read: no ids, no base64.
-#[pyfunction]
 pub fn readable_texts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyString>>> {
-    let _running = Running::begin();
     let mut texts = Vec::new();
     readable(value, 0, "", &mut |text| {
         texts.extend(text.cloned());

@@ -1,5 +1,4 @@
 //! The texts of the tool results in a history, with their calls and tools, and what is shown of the long ones.
-use crate::exit::Running;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -20,6 +19,7 @@ use super::shortened::{How, ShortenedText};
 use super::strings::Source;
 use crate::convert::{bytes_of, first_characters, string_of};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::tokens::named;
 

@@ -7,7 +7,6 @@ mod gemini;
 mod prefix;
 mod responses;
 
-use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -17,6 +16,7 @@ use super::draft::Speaker;
 use super::fields::Fields;
 use super::strings::{Id, of_bytes};
 use super::{codex, numbered, read_entries};
+use crate::exit::Running;
 use crate::interned::interned;
 
 pub use anthropic::{blocks_of, is_of_type, text_state};

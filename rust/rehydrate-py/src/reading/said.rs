@@ -1,5 +1,4 @@
 //! What the messages of a unit say, and conversations without the calls of some tools.
-use crate::exit::Running;
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
@@ -14,6 +13,7 @@ use super::draft::Draft;
 use super::strings::{Id, Source};
 use crate::convert::{bytes_of, string_of};
 use crate::errors::detached;
+use crate::exit::Running;
 
 type Piece = (Source, PieceKind);
 

@@ -1,5 +1,4 @@
 //! The lines that a prompt has already, for Python.
-use crate::exit::Running;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +8,7 @@ use rehydrate_core::caps;
 
 use super::strings::Source;
 use crate::errors::detached;
+use crate::exit::Running;
 
 /// A text, and what it is from.
 #[derive(Clone)]

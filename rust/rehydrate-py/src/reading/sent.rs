@@ -1,5 +1,4 @@
 //! The parts of a prompt as they are sent: their digests, their cache marks, and where a section may be among the messages.
-use crate::exit::Running;
 use blake2b_simd::Params;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -13,6 +12,7 @@ use super::strings::Id;
 use super::thinking::is_claudes_thinking;
 use super::{Conversation, read_entries};
 use crate::convert::bytes_of;
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// The fields by which a client marks where a cached prefix ends. They move on in each request, and say nothing to the model.

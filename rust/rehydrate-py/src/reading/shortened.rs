@@ -1,5 +1,4 @@
 //! The texts of tool results that a prompt shows in part, for Python.
-use crate::exit::Running;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -9,6 +8,7 @@ use rehydrate_core::caps::{self, Reference, Shown, grouped, with_references};
 use super::results::ResultText;
 use super::seen_lines::Repeat;
 use crate::convert::{bytes_of, string_of};
+use crate::exit::Running;
 
 /// A text of a tool result that is shown in part.
 #[pyclass(frozen, module = "rehydrate._native")]

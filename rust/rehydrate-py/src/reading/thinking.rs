@@ -1,5 +1,4 @@
 //! Entries without thinking: each one itself, a copy, or None where nothing is left. Entries are never changed.
-use crate::exit::Running;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -12,6 +11,7 @@ use super::fields::{Fields, is_list, listed, text_of};
 use super::responses::Item;
 use super::speaker_of;
 use super::{gemini, langchain};
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 
 const BLOCKS: &[&str] = &["thinking", "redacted_thinking"];

@@ -8,7 +8,6 @@
 //! One assistant message is several lines with one `message.id`, and results of its first calls may come before the lines of
 //! its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude Code writes as the
 //! user (isMeta, isCompactSummary, a task's notification) are user messages that the model sees, but no turns of the user.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -23,6 +22,7 @@ use super::facts::{Facts, Notes};
 use super::fields::{Fields, text_of as lossy};
 use super::strings::{Id, Numbers};
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// A line that the model saw.

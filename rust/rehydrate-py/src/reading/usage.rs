@@ -1,10 +1,10 @@
 //! The usage of a provider's response, by the way its tokens are billed.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyMapping, PyString};
 use rehydrate_core::caps::grouped;
 
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::prompt_cache::MAX_COUNT;
 
 const AS_IT_IS: &str = "pass the response's usage as it is";

@@ -1,5 +1,4 @@
 //! The lines of a transcript as entries, without ballast: no thinking, no pictures, nothing that only the harness needs.
-use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -9,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::copied;
 use super::said::{message_of, words_of_user};
 use crate::convert::{bytes_of, string_of};
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{
     Fields, codex_turns_taken_back, is_list, line_content, line_is_seen, line_is_users, text_of, transcript_branch,

@@ -1,5 +1,4 @@
 //! A file of JSON Lines that its agent may be writing, read on from where the last reading ended.
-use crate::exit::Running;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -8,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::{PyOSError, PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::exit::Running;
 
 /// A longer line holds a picture or a file, and nothing that was said.
 const MAX_LINE_BYTES: usize = 8_000_000;

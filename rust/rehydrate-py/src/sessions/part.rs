@@ -1,6 +1,5 @@
 //! A part of a transcript as an index asks for it. It is read whole before it is known what of it the conversation went on from, so
 //! only what counts of a line is held.
-use crate::exit::Running;
 use std::cmp::{max, min};
 
 use pyo3::prelude::*;
@@ -12,6 +11,7 @@ use super::file::TranscriptReader;
 use super::said::said_by;
 use super::{copied, utf8};
 use crate::errors::detached;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{
     Fields, codex_kept, codex_line, codex_turns_taken_back, line_content, line_is_seen, listed, text_of,

@@ -1,10 +1,10 @@
 //! The texts in a line of either agent: the user's own words, the assistant's, and the values that tools were called with.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use rehydrate_core::sessions::{Speaker, one_line, own_words, stripped};
 
 use super::utf8;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, line_content, line_is_seen, line_is_users, listed, python, string_of, text_of};
 

@@ -1,5 +1,4 @@
 //! The settings of a coding agent with hooks and without them, for Python.
-use crate::exit::Running;
 use std::collections::BTreeMap;
 
 use pyo3::exceptions::PyRecursionError;
@@ -10,6 +9,7 @@ use rehydrate_core::hook_settings::{with_hooks, without_hooks};
 
 use crate::caps::CodePoints;
 use crate::convert::string_of;
+use crate::exit::Running;
 
 /// The settings with a group of hooks more for each event; a group is JSON with an indent of two.
 #[pyfunction]

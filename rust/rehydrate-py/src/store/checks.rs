@@ -102,7 +102,6 @@ pub fn checked_tier<'py>(name: &str, value: &Any<'py>) -> PyResult<Any<'py>> {
 }
 
 /// A time in UTC, cut to whole milliseconds as a store keeps them.
-#[pyfunction]
 pub fn to_millisecond<'py>(name: &str, moment: &Any<'py>) -> PyResult<Any<'py>> {
     let py = moment.py();
     if moment.is_none() {

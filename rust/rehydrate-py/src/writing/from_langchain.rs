@@ -1,10 +1,10 @@
 //! LangChain's message objects as messages of OpenAI chat.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::neutral::dict;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, LangchainMessage, as_message, langchain_role, python, text_of};
 

@@ -1,8 +1,9 @@
 //! The entries of a model's reply with their calls repaired, so that the provider accepts them back.
-use crate::exit::Running;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+
+use crate::exit::Running;
 
 /// Gemini wants it back, also on a part whose text is empty.
 const SIGNATURE: &str = "thoughtSignature";

@@ -1,11 +1,11 @@
 //! The requests of each provider, and the texts of ours in them.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use super::neutral::dict;
 use super::{ai_sdk, anthropic, bedrock, gemini, role_and_content};
 use crate::convert::bytes_of;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, is_list};
 

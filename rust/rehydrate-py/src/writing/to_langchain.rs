@@ -1,10 +1,10 @@
 //! OpenAI chat messages as LangChain's own converter takes them, and their calls as its messages hold them.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::neutral::dict;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, as_sequence, is_list, no_list, python, speaker_of};
 

@@ -1,11 +1,11 @@
 //! Tools, their calls and the results of these, in the shape of any provider.
-use crate::exit::Running;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::neutral::dict;
 use crate::checks::check_choice;
 use crate::errors::raise;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, is_blank, is_list, text_of};
 

@@ -1,5 +1,4 @@
 //! What the rule for thinking after a changed prefix reads of requests.
-use crate::exit::Running;
 use std::collections::{BTreeMap, HashMap};
 
 use pyo3::prelude::*;
@@ -11,6 +10,7 @@ use super::super::pairs::is_thought;
 use super::super::transcript::{Kind, content_of, kind_of};
 use super::name_of;
 use super::shown;
+use crate::exit::Running;
 use crate::interned::{Interned, interned};
 
 /// Text fields of an OpenAI or LangChain message next to its content.
