@@ -3,6 +3,9 @@
 //! The words are those of Anthropic's documentation of the memory tool (`memory_20250818`).
 use std::collections::BTreeMap;
 
+use crate::excerpts::grouped;
+use crate::sessions::beginning;
+
 /// The tool's description, which the model knows, says that longer views are cut here.
 const MAX_VIEW_CHARS: usize = 16_000;
 const MAX_LINES: usize = 999_999;
@@ -58,14 +61,14 @@ fn human_size(size: usize) -> String {
 
 /// The lines of a file from one to another with their numbers, as many as a view may have; `range` gets the number of lines
 /// and gives the first and the last. An error is the answer to the model.
-pub fn shown_file(
+pub fn shown_file<E: From<String>>(
     path: &str,
     text: &str,
-    range: impl FnOnce(usize) -> Result<(usize, usize), String>,
-) -> Result<String, String> {
+    range: impl FnOnce(usize) -> Result<(usize, usize), E>,
+) -> Result<String, E> {
     let lines: Vec<_> = text.split('\n').collect();
     if lines.len() > MAX_LINES {
-        return Err(format!("File {path} exceeds maximum line limit of 999,999 lines."));
+        return Err(format!("File {path} exceeds maximum line limit of 999,999 lines.").into());
     }
     let (first, last) = range(lines.len())?;
     let mut shown = vec![format!("Here's the content of {path} with line numbers:")];
@@ -82,8 +85,8 @@ pub fn shown_file(
     }
     if number == first {
         let line = lines[number - 1]; // which alone is too long
-        shown.push(numbered(number, first_chars(line, MAX_VIEW_CHARS)));
-        shown.push(format!("[line {number} is cut: it has {} characters]", grouped(line.chars().count())));
+        shown.push(numbered(number, beginning(line, MAX_VIEW_CHARS)));
+        shown.push(format!("[line {number} is cut: it has {} characters]", grouped(line.chars().count() as u64)));
         number += 1;
     }
     if number <= last {
@@ -96,7 +99,7 @@ pub fn shown_file(
 pub fn snippet(text: &str, line: usize) -> String {
     let lines: Vec<_> = text.split('\n').collect();
     let around = line.saturating_sub(2).max(1)..=lines.len().min(line + 2);
-    let shown = around.map(|number| numbered(number, first_chars(lines[number - 1], MAX_VIEW_CHARS)));
+    let shown = around.map(|number| numbered(number, beginning(lines[number - 1], MAX_VIEW_CHARS)));
     shown.collect::<Vec<_>>().join("\n")
 }
 
@@ -140,23 +143,6 @@ fn numbered(number: usize, line: &str) -> String {
     format!("{number:>6}\t{line}")
 }
 
-fn first_chars(text: &str, count: usize) -> &str {
-    text.char_indices().nth(count).map_or(text, |(end, _)| &text[..end])
-}
-
-/// A number with commas between its thousands.
-pub fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,7 +151,6 @@ mod tests {
     fn sizes_and_numbers_as_people_read_them() {
         let sizes = [0, 900, 1_023, 5_632, 2_097_152].map(human_size);
         assert_eq!(sizes, ["0B", "900B", "1023B", "5.5K", "2M"]);
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(numbered(3, "Hello."), "     3\tHello.");
     }
 
@@ -179,14 +164,14 @@ mod tests {
 
     #[test]
     fn a_long_view_says_what_it_does_not_show() {
-        let all = |count| Ok((1, count));
+        let all = |count| Ok::<_, String>((1, count));
         let long = "é".repeat(20_000);
         let shown = shown_file("/memories/a", &format!("{long}\nend"), all).unwrap();
         assert!(shown.ends_with("characters]\n[lines 2-2 are not shown: view them with view_range [2, 2]]"), "{shown}");
         assert!(shown.contains("[line 1 is cut: it has 20,000"));
         let full = "x".repeat(MAX_VIEW_CHARS);
         assert!(shown_file("/memories/a", &format!("{full}\n"), all).unwrap().contains("[lines 2-2 are not shown"));
-        assert_eq!(shown_file("/memories/a", "", |_| Err("no".into())), Err("no".to_owned()));
+        assert_eq!(shown_file("/memories/a", "", |_| Err("no".to_owned())), Err("no".to_owned()));
     }
 
     #[test]

@@ -4,7 +4,8 @@ mod hits;
 use unicode_general_category::GeneralCategory as Category;
 use unicode_normalization_alignments::UnicodeNormalization;
 
-use crate::analysis::python_re::{Pattern, category, is_space};
+use crate::analysis::python_re::{Pattern, category};
+use crate::sessions::one_line;
 pub use hits::{HitLines, hit_lines, paragraphs};
 
 /// Escape sequences as a whole, so that no "[31m" remains: CSI, then OSC and the other strings up to their terminator or the
@@ -36,8 +37,7 @@ pub fn safe(text: &str) -> String {
             shown.push(plain);
         }
     }
-    let words = shown.split(|c: char| is_space(u32::from(c))).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ")
+    one_line(&shown)
 }
 
 /// A character as every terminal shows it; none where it shows nothing.

@@ -267,10 +267,9 @@ fn items<'py>(of: &Any<'py>) -> PyResult<Vec<(Any<'py>, Any<'py>)>> {
 
 /// Texts as one.
 fn joined<'py>(py: Python<'py>, texts: Vec<Any<'py>>) -> PyResult<Any<'py>> {
-    match <[_; 1]>::try_from(texts) {
-        Ok([text]) if text.is_instance_of::<PyString>() => Ok(text),
-        Ok(texts) => nothing(py).call_method1("join", (PyList::new(py, texts)?,)),
-        Err(texts) => nothing(py).call_method1("join", (PyList::new(py, texts)?,)),
+    match texts.as_slice() {
+        [text] if text.is_instance_of::<PyString>() => Ok(text.clone()),
+        _ => nothing(py).call_method1("join", (PyList::new(py, texts)?,)),
     }
 }
 

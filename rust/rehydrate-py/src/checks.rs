@@ -12,7 +12,7 @@ use crate::interned::interned;
 use crate::reading::{Fields, text_of};
 
 /// Characters of a value in an error.
-const SHOWN: usize = 80;
+pub const SHOWN: usize = 80;
 /// Seconds, a third of a year. Threads cannot wait longer.
 const MAX_TIMEOUT: f64 = 1e7;
 

@@ -2,10 +2,10 @@
 //!
 //! The tag's name ends in a nonce made from the content itself, so the same content has the same fence in every prompt. An author
 //! cannot write the nonce into the content: a nonce that occurs in it is replaced by another.
-use blake2b_simd::Params;
 use memchr::memmem;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use rehydrate_core::context_store::nonce;
 
 use crate::convert::{Places, bytes_of};
 use crate::exit::Running;
@@ -57,23 +57,6 @@ pub fn fence_tags<'py>(
 pub fn fence_nonce(section_id: &Bound<'_, PyString>, content: &Bound<'_, PyString>) -> PyResult<String> {
     let _running = Running::begin();
     Ok(nonce(&bytes_of(section_id)?, &bytes_of(content)?))
-}
-
-/// The same of UTF-8.
-pub fn nonce(section_id: &[u8], content: &[u8]) -> String {
-    // Ignoring case: a reader may not tell A from a in a tag.
-    let lowered = content.to_ascii_lowercase();
-    let mut made = digest(section_id, content);
-    while memmem::find(&lowered, made.as_bytes()).is_some() {
-        made = digest(section_id, made.as_bytes());
-    }
-    made
-}
-
-fn digest(section_id: &[u8], content: &[u8]) -> String {
-    let mut state = Params::new().hash_length(8).to_state();
-    state.update(section_id).update(b"\0").update(content);
-    state.finalize().to_hex().to_string()
 }
 
 /// A value on one line, without characters that could end it or the tag, or look like one.

@@ -4,8 +4,8 @@ use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::checks::{refused, type_name};
 use crate::convert::Text;
-use crate::errors::raise;
 use crate::exit::Running;
 use crate::reading::{Fields, is_list, listed};
 
@@ -30,8 +30,8 @@ pub fn meets_filter<'py>(value: &Value<'py>, conditions: Option<&Value<'py>>) ->
     let _running = Running::begin();
     let Some(given) = conditions else { return Ok(true) };
     let Some(conditions) = Fields::of(given) else {
-        let message = format!("filter: {} isn't a mapping; pass {{\"name\": value}}", given.get_type().name()?);
-        return Err(raise(value.py(), "InvalidArgumentError", (message,)));
+        let message = format!("filter: {} isn't a mapping; pass {{\"name\": value}}", type_name(given));
+        return Err(refused(value.py(), message));
     };
     for (name, wanted) in conditions.items()? {
         let found = found_in(value, name.extract::<Text>()?.as_str())?;
@@ -100,7 +100,7 @@ fn compares(value: &Value<'_>, name: &str, limit: &Value<'_>) -> PyResult<bool> 
         let known = OPERATORS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         let shown = PyString::new(py, name).repr()?;
         let message = format!("filter has no operator {shown}; the operators are {known}");
-        return Err(raise(py, "InvalidArgumentError", (message,)));
+        return Err(refused(py, message));
     };
     match value.rich_compare(limit, *operator).and_then(|found| found.is_truthy()) {
         // A text is neither more nor less than a number.
@@ -156,7 +156,7 @@ pub fn namespace_fits(py: Python<'_>, namespace: Vec<Text>, match_type: &str, pa
     if !matches!(match_type, "prefix" | "suffix") {
         let shown = PyString::new(py, match_type).repr()?;
         let message = format!("match_type is {shown}; pass 'prefix' or 'suffix'");
-        return Err(raise(py, "InvalidArgumentError", (message,)));
+        return Err(refused(py, message));
     }
     let Some(longer) = namespace.len().checked_sub(path.len()) else { return Ok(false) };
     let labels = &namespace[if match_type == "suffix" { longer } else { 0 }..];

@@ -3,7 +3,8 @@
 //! Commands, answers and errors are those of Anthropic's documentation of the tool; so is what a command on a folder does.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PySequence, PyString};
-use rehydrate_core::memory_files::{grouped, inserted, line_at, lines_with, shown_file, shown_folder, snippet};
+use rehydrate_core::excerpts::grouped;
+use rehydrate_core::memory_files::{inserted, line_at, lines_with, shown_file, shown_folder, snippet};
 
 use crate::exit::Running;
 use crate::reading::{Fields, string_of, text_of};
@@ -22,6 +23,12 @@ enum Refused {
 impl From<PyErr> for Refused {
     fn from(error: PyErr) -> Self {
         Self::Raised(error)
+    }
+}
+
+impl From<String> for Refused {
+    fn from(words: String) -> Self {
+        Self::Said(words)
     }
 }
 
@@ -84,7 +91,7 @@ pub fn memory_excess(
     }
     let Some((path, size)) = largest else { return Ok(None) };
     if size > max_file_bytes {
-        let (path, size, most) = (path.str()?, grouped(size), grouped(max_file_bytes));
+        let (path, size, most) = (path.str()?, grouped(size as u64), grouped(max_file_bytes as u64));
         let (path, remedy) = (text_of(&path), "divide it, or leave out what is not needed");
         return Ok(Some(format!("Error: {path} would have {size} bytes, and a file at most {most}; {remedy}")));
     }
@@ -94,11 +101,11 @@ pub fn memory_excess(
         }
     }
     if files > max_files {
-        let most = grouped(max_files);
+        let most = grouped(max_files as u64);
         return Ok(Some(format!("Error: there would be more than {most} files; delete some first")));
     }
     if total > max_bytes {
-        let (total, most) = (grouped(total), grouped(max_bytes));
+        let (total, most) = (grouped(total as u64), grouped(max_bytes as u64));
         let remedy = "delete what is not needed first";
         return Ok(Some(format!(
             "Error: the files would have {total} bytes, and all together at most {most}; {remedy}"
@@ -226,20 +233,7 @@ impl<'py> Command<'_, 'py> {
     fn view(&self) -> Answered<String> {
         let path = self.path("path")?;
         if let Some(text) = self.files.text(&path)? {
-            let mut raised = None;
-            let range = |count: usize| match self.lines(count) {
-                Ok(range) => Ok(range),
-                Err(Refused::Said(words)) => Err(words),
-                Err(Refused::Raised(error)) => {
-                    raised = Some(error);
-                    Err(String::new())
-                }
-            };
-            let shown = shown_file(&path, &text_of(&text), range);
-            return match raised {
-                Some(error) => Err(error.into()),
-                None => shown.map_err(Refused::Said),
-            };
+            return shown_file(&path, &text_of(&text), |count| self.lines(count));
         }
         if path != ROOT && !self.files.is_folder(&path)? {
             return refused(format!("The path {path} does not exist. Please provide a valid path."));
@@ -260,12 +254,11 @@ impl<'py> Command<'_, 'py> {
             Err(_) => Vec::new(),
         };
         let wrong = |shown: String| format!("Error: Invalid `view_range` parameter: {shown}. It should be ");
-        let [first, last] = ends.as_slice() else {
-            return refused(
-                wrong(shown(&range)?) + "[start_line, end_line], or [start_line, -1] for the rest of the file.",
-            );
+        let numbers = match ends.as_slice() {
+            [first, last] => line_of(first)?.zip(line_of(last)?),
+            _ => None,
         };
-        let (Some(first), Some(last)) = (line_of(first)?, line_of(last)?) else {
+        let Some((first, last)) = numbers else {
             return refused(
                 wrong(shown(&range)?) + "[start_line, end_line], or [start_line, -1] for the rest of the file.",
             );

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
-use crate::checks::{is_iterable, is_number, refused, shown, type_name};
+use crate::checks::{SHOWN, is_iterable, is_number, refused, shown, type_name};
 use crate::errors::raise;
 use crate::exit::Running;
 use crate::interned::interned;
@@ -12,8 +12,6 @@ use crate::reading::Fields;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// Characters of a value in an error.
-const SHOWN: usize = 80;
 /// Of a share of the tokens: what is less is taken as this. A budget in tokens may be smaller.
 pub const MIN_RATIO: f64 = 0.05;
 /// More tokens than any conversation has.

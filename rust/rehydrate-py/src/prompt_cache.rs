@@ -6,8 +6,9 @@ use rehydrate_core::caps::grouped;
 use rehydrate_core::error::Error;
 use rehydrate_core::prompt_cache::{self as core, Rules, SUMMARY_TOKENS, Shortened};
 
+use crate::checks::{SHOWN, refused, shown};
 use crate::convert::{NamedTuple, Text};
-use crate::errors::{raise, to_py};
+use crate::errors::to_py;
 use crate::exit::Running;
 
 /// More tokens than anything is billed for; money is exact up to it.
@@ -134,9 +135,9 @@ impl PromptCache {
         let read: Vec<Segment> = segments.extract()?;
         if read.iter().fold(0, |total: i64, segment| total.saturating_add(segment.2.0)) > MAX_COUNT {
             let tokens = py.import("rehydrate.prompt.ir")?.call_method1("tokens_of", (segments,))?;
-            let shown: String = py.import("rehydrate._check")?.call_method1("shown", (tokens,))?.extract()?;
+            let shown = shown(&tokens, SHOWN);
             let message = format!("a prompt has {shown} tokens; pass one of up to {}", grouped(MAX_COUNT));
-            return Err(raise(py, "InvalidArgumentError", (message,)));
+            return Err(refused(py, message));
         }
         let parts = read.iter().map(|(_, kind, tokens, digest, _, blocks, marked)| core::Segment {
             digest: digest.as_str().into(),

@@ -75,9 +75,10 @@ pub use fields::{Fields, is_list, listed, python, replace_texts, string_of, text
 pub use gone_lines::{repeated, taken_back};
 pub use grouping::Units;
 pub use inputs::{input_texts, is_signed, with_texts};
-pub use json::in_json;
+pub use json::{in_json, json_value};
 pub use langchain::{Message as LangchainMessage, as_message, is_langchain_message, langchain_role};
 pub use merged::merged_lines;
+pub use pairs::is_thought;
 pub use readable::readable_texts;
 use rehydrate_core::conversation::{PieceKind, Role};
 pub use responses::is_by_server;

@@ -18,7 +18,7 @@ use rehydrate_core::sessions;
 use crate::errors::detached;
 use crate::exit::Running;
 use crate::interned::Interned;
-use crate::reading::Fields;
+use crate::reading::{Fields, text_of};
 
 /// The beginning of a text without secrets, as UTF-8 can hold it.
 #[pyfunction]
@@ -34,6 +34,12 @@ fn utf8(text: &Bound<'_, PyString>) -> PyResult<String> {
         Ok(text) => Ok(text.to_owned()),
         Err(_) => text.py().import("rehydrate._text")?.getattr("as_unicode")?.call1((text,))?.extract(),
     }
+}
+
+/// The text under a key of a block, an item or a line.
+fn id_of(of: &Bound<'_, PyAny>, key: &str) -> PyResult<Option<String>> {
+    let id = Fields::needed(of, 0, String::new)?.text(&PyString::new(of.py(), key))?;
+    Ok(id.map(|id| text_of(&id).into_owned()))
 }
 
 /// A copy of a mapping with these keys alone, null too.

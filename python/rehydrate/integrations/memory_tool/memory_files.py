@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 KIND = "memory_file"
-TOOL = "memory"
 
 
 def update_passages(
@@ -79,7 +78,7 @@ def _passages(
     for chunk in chunks(text):
         if chunk.body.strip():
             item = MemoryItem(
-                chunk.text, kind=KIND, source=path, thread=thread, tool=TOOL, trust=trust
+                chunk.text, kind=KIND, source=path, thread=thread, tool=NAME, trust=trust
             )
             yield memory.as_stored(item)
 

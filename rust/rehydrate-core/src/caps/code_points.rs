@@ -138,15 +138,8 @@ fn is_joined(before: u32, after: u32) -> bool {
 /// A number with commas between its thousands.
 #[must_use]
 pub fn grouped(number: i64) -> String {
-    let digits = number.unsigned_abs().to_string();
-    let mut out = String::from(if number < 0 { "-" } else { "" });
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", crate::excerpts::grouped(number.unsigned_abs()))
 }
 
 /// A number and its noun.

@@ -132,6 +132,11 @@ mod tests {
     }
 
     #[test]
+    fn digits_are_grouped_by_three() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
     fn a_mark_has_a_line_of_its_own() {
         assert_eq!(rendered([true; 3]), "a\nb\ncd");
         assert_eq!(rendered([false, true, false]), "[... 1 line omitted, 1 ...]\nb\n[... 1 line omitted, 3 ...]");

@@ -72,10 +72,10 @@ const REMEDY: &str = "keep it as it is, put what is new behind the history (Cont
 
 /// The system's text grows: from request to request, from one system message to the next, or as a journal does.
 pub(super) fn growing_system(subject: &Subject<'_>) -> Vec<Finding> {
-    let joined = subject.fixed.iter().map(|text| text.text).collect::<Vec<_>>().join("\n");
     let mut findings = if subject.systems.len() > 1 {
         grown(&subject.systems, "requests")
     } else {
+        let joined = subject.fixed.iter().map(|text| text.text).collect::<Vec<_>>().join("\n");
         let whole = subject.fixed.first().map(|first| Text { text: &joined, tokens: sum(&subject.fixed), ..*first });
         let later = subject.texts.iter().filter(|text| text.role == "system").copied();
         grown(&whole.into_iter().chain(later).collect::<Vec<_>>(), "system messages")

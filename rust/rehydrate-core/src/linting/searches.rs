@@ -76,7 +76,7 @@ fn whole_hits(subject: &Subject<'_>, texts: &[Text<'_>]) -> Vec<i64> {
     let command = member_text(&code_points(texts[0].asked), &["command", "cmd", "commands"]);
     let command = lossy(&command.unwrap_or_default()); // none where the tool is no shell
     if PRINTS_FOUND.is_match(&command) {
-        texts.iter().flat_map(|text| whole_files_in(subject, text)).collect()
+        texts.iter().flat_map(|text| whole_files_in(subject, text, &lines(text.text))).collect()
     } else if GREPS.is_match(&command) {
         texts.iter().flat_map(|text| unbroken_matches(subject, &lines(text.text))).collect()
     } else {
@@ -97,7 +97,7 @@ fn whole_in(subject: &Subject<'_>, text: &Text<'_>) -> Vec<i64> {
     }
     let unbroken = unbroken_matches(subject, &lines);
     if unbroken.is_empty() && matches!(kind, Kind::Code | Kind::Text) && !is_table(&lines) {
-        whole_files_in(subject, text)
+        whole_files_in(subject, text, &lines)
     } else {
         unbroken // matching lines, names, rows
     }
@@ -115,8 +115,7 @@ fn is_table(lines: &[&str]) -> bool {
 }
 
 /// The whole files of a text that is one file after another.
-fn whole_files_in(subject: &Subject<'_>, text: &Text<'_>) -> Vec<i64> {
-    let lines = lines(text.text);
+fn whole_files_in(subject: &Subject<'_>, text: &Text<'_>, lines: &[&str]) -> Vec<i64> {
     let mut borders: Vec<usize> = (0..lines.len()).filter(|&number| BREAK.is_match(lines[number])).collect();
     if borders.is_empty() {
         let is_whole = lines.len() >= WHOLE_LINES || lines.len() as f64 <= text.tokens as f64 / 100.0; // code; prose

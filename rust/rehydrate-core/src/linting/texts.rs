@@ -2,10 +2,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Finding, Severity, Subject, Text, Tool, lines};
-use crate::analysis::python_re::{Pattern, is_space};
+use crate::analysis::python_re::Pattern;
 use crate::caps::{Kind, code_points, grouped, kind_of};
 use crate::conversation::PieceKind;
 use crate::interrupt::checkpoint;
+use crate::sessions::stripped;
 
 /// Less than this is not worth a reader's time.
 const WORTH_TOKENS: i64 = 500;
@@ -180,7 +181,7 @@ fn long_lines(text: &Text<'_>) -> Vec<(String, usize)> {
     };
     let bare = lines(content).into_iter().map(|line| {
         let number = NUMBERED.regex().find(line).map_or(0, |found| found.end());
-        line[number..].trim_matches(|c: char| is_space(u32::from(c)))
+        stripped(&line[number..])
     });
     let sized = bare.map(|line| (line.to_owned(), line.chars().count()));
     sized.filter(|&(_, length)| length >= LONG_LINE).collect()
@@ -211,8 +212,7 @@ pub(super) fn heavy_tools(subject: &Subject<'_>) -> Vec<Finding> {
     }
     // A name and a line, with the schema on demand.
     let brief = |tool: &Tool<'_>| {
-        let line =
-            tool.description.trim_matches(|c: char| is_space(u32::from(c))).split('\n').next().unwrap_or_default();
+        let line = stripped(tool.description).split('\n').next().unwrap_or_default();
         subject.count(&format!("{}: {line}", tool.name)).min(tool.tokens)
     };
     let left: i64 = subject.tools.iter().map(brief).sum();

@@ -1,7 +1,9 @@
 //! Where the values of a JSON text begin and end, by its brackets and quotation marks.
+use std::convert::Infallible;
 use std::ops::Range;
 
 use crate::caps;
+use crate::json_spans::{each_part, end_of_value, skip_blank};
 
 /// A text of which values are cut out letter for letter.
 #[derive(Clone, Copy)]
@@ -19,13 +21,14 @@ impl<'a> Spans<'a> {
     pub(super) fn object(self) -> Option<Vec<Member<'a>>> {
         let mut members = Vec::new();
         self.walk(b'{', b'}', |at| {
-            let after = self.string_end(at)?;
-            let start = self.skip(after);
+            let text = self.0.as_bytes();
+            let after = end_of_value(text, at).filter(|_| self.byte(at) == Some(b'"'))?;
+            let start = skip_blank(text, after);
             if self.byte(start) != Some(b':') {
                 return None;
             }
-            let start = self.skip(start + 1);
-            let end = self.value_end(start)?;
+            let start = skip_blank(text, start + 1);
+            let end = end_of_value(text, start)?;
             members.push(Member { key: &self.0[at + 1..after - 1], value: &self.0[start..end] });
             Some(end)
         })?;
@@ -36,7 +39,7 @@ impl<'a> Spans<'a> {
     pub(super) fn list(self) -> Option<Vec<&'a str>> {
         let mut items = Vec::new();
         self.walk(b'[', b']', |at| {
-            let end = self.value_end(at)?;
+            let end = end_of_value(self.0.as_bytes(), at)?;
             items.push(&self.0[at..end]);
             Some(end)
         })?;
@@ -48,82 +51,23 @@ impl<'a> Spans<'a> {
         let mut at = 0;
         std::iter::from_fn(move || {
             let start = at + memchr::memchr(b'"', self.0.as_bytes().get(at..)?)?;
-            at = self.string_end(start)?;
+            at = end_of_value(self.0.as_bytes(), start)?;
             Some(start..at)
         })
     }
 
     fn walk(self, opening: u8, closing: u8, mut take: impl FnMut(usize) -> Option<usize>) -> Option<()> {
-        let mut at = self.skip(0);
+        let text = self.0.as_bytes();
+        let at = skip_blank(text, 0);
         if self.byte(at) != Some(opening) {
             return None;
         }
-        at = self.skip(at + 1);
-        let mut is_done = self.byte(at) == Some(closing);
-        while !is_done {
-            at = self.skip(take(at)?);
-            is_done = self.byte(at) == Some(closing);
-            if !is_done {
-                if self.byte(at) != Some(b',') {
-                    return None;
-                }
-                at = self.skip(at + 1);
-            }
-        }
-        (self.skip(at + 1) == self.0.len()).then_some(())
+        let Ok(end) = each_part(text, at, closing, |at| Ok::<_, Infallible>(take(at)));
+        (skip_blank(text, end?) == text.len()).then_some(())
     }
 
     fn byte(self, at: usize) -> Option<u8> {
         self.0.as_bytes().get(at).copied()
-    }
-
-    fn skip(self, at: usize) -> usize {
-        let rest = self.0.as_bytes().get(at..).unwrap_or_default();
-        at + rest.iter().take_while(|byte| b" \t\n\r".contains(byte)).count()
-    }
-
-    fn string_end(self, start: usize) -> Option<usize> {
-        if self.byte(start) != Some(b'"') {
-            return None;
-        }
-        let mut at = start + 1;
-        loop {
-            at += memchr::memchr2(b'"', b'\\', self.0.as_bytes().get(at..)?)?;
-            if self.byte(at) == Some(b'"') {
-                return Some(at + 1);
-            }
-            at += 2;
-        }
-    }
-
-    fn value_end(self, start: usize) -> Option<usize> {
-        let (mut at, mut depth) = (start, 0_usize);
-        loop {
-            match self.byte(at) {
-                Some(b'"') => at = self.string_end(at)?,
-                Some(b'[' | b'{') => {
-                    depth += 1;
-                    at += 1;
-                }
-                Some(b']' | b'}') if depth > 0 => {
-                    depth -= 1;
-                    at += 1;
-                }
-                Some(b',' | b':' | b' ' | b'\t' | b'\n' | b'\r') if depth > 0 => at += 1,
-                Some(_) => {
-                    let rest = &self.0.as_bytes()[at..];
-                    let size = rest.iter().take_while(|byte| !b"\"[]{},: \t\n\r".contains(byte)).count();
-                    if size == 0 {
-                        return None;
-                    }
-                    at += size;
-                }
-                None => return None,
-            }
-            if depth == 0 {
-                return Some(at);
-            }
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! What an answer cost, read from its bytes while they pass.
-use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rehydrate_core::event_stream::Decoder;
 
-use super::{Any, get, items};
+use super::{get, items};
 use crate::exit::Running;
+use crate::reading::json_value;
 
 /// Of a whole answer, or of one event: a longer one is an image or a sound.
 const MAX_READ_BYTES: usize = 1 << 20;
@@ -69,13 +69,7 @@ impl Bill {
 
 impl Bill {
     fn take(&self, py: Python<'_>, text: &[u8]) -> PyResult<()> {
-        let body: Any<'_> = match py.import("json")?.call_method1("loads", (PyBytes::new(py, text),)) {
-            Ok(body) => body,
-            Err(error) if error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py) => {
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(body) = json_value(PyBytes::new(py, text).as_any())? else { return Ok(()) };
         if !body.is_instance_of::<PyDict>() {
             return Ok(());
         }

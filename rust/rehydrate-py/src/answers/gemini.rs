@@ -8,8 +8,8 @@ use super::{
 };
 use crate::writing::dict;
 
-/// The kinds of a value that comes in pieces.
-const VALUES: [&str; 4] = ["stringValue", "numberValue", "boolValue", "nullValue"];
+/// The kinds of a value that comes in pieces, but for null.
+const VALUES: [&str; 3] = ["stringValue", "numberValue", "boolValue"];
 
 /// A response, joined of chunks.
 pub struct Content {

@@ -3,9 +3,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString};
 use rehydrate_core::context_store::{OperationKind, Proposal, stripped};
 
-use super::subjects::json;
 use super::values::raw;
 use crate::convert::{bytes_of, string_of};
+use crate::reading::json_value;
 
 /// The largest number of an item or an entry has so many digits.
 const DIGITS: usize = 9;
@@ -27,7 +27,7 @@ fn values_in<'py>(answer: &Bound<'py, PyString>) -> PyResult<Vec<Option<Bound<'p
     let lines = text.split(|byte| *byte == b'\n').map(|line| &line[stripped(line)]);
     let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty() && !line.starts_with(b"```")).collect();
     if lines.first().is_some_and(|line| line.starts_with(b"["))
-        && let Some(whole) = json(&string_of(py, &lines.join(&b'\n'))?)?
+        && let Some(whole) = json_value(string_of(py, &lines.join(&b'\n'))?.as_any())?
         && let Ok(list) = whole.cast::<PyList>()
     {
         return Ok(list.iter().map(Some).collect());
@@ -35,7 +35,7 @@ fn values_in<'py>(answer: &Bound<'py, PyString>) -> PyResult<Vec<Option<Bound<'p
     let mut values = Vec::new();
     for line in lines.into_iter().filter(|line| ![&b"["[..], b"]"].contains(line)) {
         let end = line.iter().rposition(|byte| *byte != b',').map_or(0, |last| last + 1);
-        let value = json(&string_of(py, &line[..end])?)?;
+        let value = json_value(string_of(py, &line[..end])?.as_any())?;
         match value.as_ref().and_then(|value| value.cast::<PyList>().ok()) {
             Some(list) => values.extend(list.iter().map(Some)),
             None => values.push(value),

@@ -1,5 +1,4 @@
 //! What the calls of known tools are about.
-use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::caps::{decoded, encoded};
@@ -8,6 +7,7 @@ use rehydrate_core::notes::{Subject, command_subjects, patch_subjects};
 
 use super::values::{MODULE, raw};
 use crate::convert::{bytes_of, string_of};
+use crate::reading::json_value;
 
 const PLANNED: &str = "planned";
 const RAN: &str = "ran";
@@ -34,7 +34,7 @@ impl<'py> Tools<'py> {
         let name = memchr::memrchr(b'.', name).map_or(name, |at| &name[at + 1..]);
         let Some(known) = self.0.get_item(string_of(py, name)?.call_method0("lower")?)? else { return Ok(Vec::new()) };
         let (used, arguments): (Bound<'py, PyString>, Vec<Bound<'py, PyAny>>) = known.extract()?;
-        let Some(input) = json(&string_of(py, written)?)? else { return Ok(Vec::new()) };
+        let Some(input) = json_value(string_of(py, written)?.as_any())? else { return Ok(Vec::new()) };
         let input = match input.cast_into::<PyDict>() {
             Ok(input) => input,
             Err(error) => {
@@ -117,16 +117,4 @@ fn planned(step: &Bound<'_, PyAny>) -> PyResult<Option<About>> {
     let status = step.get_item("status")?.map(|status| status.str()?.call_method0("lower")?.extract::<String>());
     let is_done = status.is_some_and(|status| status.is_ok_and(|status| DONE.contains(&&*status)));
     if is_done { Ok(None) } else { Ok(Some(About { used, text: raw(text)? })) }
-}
-
-/// What Python reads a JSON text as; None where it is none.
-pub fn json<'py>(text: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = text.py();
-    match py.import("json")?.call_method1("loads", (text,)) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
 }

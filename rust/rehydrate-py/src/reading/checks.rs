@@ -12,7 +12,7 @@ use super::dicts::as_dicts;
 use super::draft::role_named;
 use super::fields::{Fields, is_list, listed, text_of};
 use super::langchain::is_langchain_message;
-use super::pairs::as_content;
+use super::pairs::check_content;
 use super::rules::broken_rules;
 use super::{read_entries, usual_role};
 use crate::errors::raise;
@@ -253,8 +253,8 @@ fn unknown_role(role: &Bound<'_, PyAny>, index: usize, remedy: &str) -> PyErr {
 /// Raise InvalidMessageError for a part without a type.
 fn check_parts(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
     let py = entry.as_any().py();
-    as_content(entry.as_any(), index)?;
     let content = entry.get(interned!(py, "content"))?;
+    check_content(entry, index, content.as_ref())?;
     let parts = listed(content.as_ref())?;
     for (number, part) in parts.iter().filter_map(Fields::of).enumerate() {
         if part.kind()?.name().is_empty() {

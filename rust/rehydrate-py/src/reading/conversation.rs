@@ -47,6 +47,26 @@ pub struct Conversation {
 const LONG_INPUT: usize = 500;
 
 impl Conversation {
+    /// The position of the message that begins the open tool loop: the first assistant message after the last that is
+    /// neither the assistant's nor an answer.
+    pub(super) fn loop_opening(&self) -> Option<usize> {
+        let (of, mut first) = (&self.columns, None);
+        for at in (0..self.all().len()).rev() {
+            if of.role(at) == Role::Assistant {
+                first = Some(at);
+            } else if of.answers(at).is_empty() && of.role(at) != Role::System {
+                break;
+            }
+        }
+        first
+    }
+
+    /// Whether the first message that is not the system's is the user's.
+    pub fn begins_with_user(&self) -> bool {
+        let first = (0..self.all().len()).map(|at| self.columns.role(at)).find(|&role| role != Role::System);
+        first == Some(Role::User)
+    }
+
     pub fn of(columns: impl Into<Arc<Columns>>, facts: Facts) -> Self {
         Self { columns: columns.into(), facts, messages: OnceBox::new(), units: OnceBox::new() }
     }
@@ -540,20 +560,6 @@ impl Conversation {
         Some((start, said.map(|row| row.index).find(|&index| index >= start)))
     }
 
-    /// The position of the message that begins the open tool loop: the first assistant message after the last that is
-    /// neither the assistant's nor an answer.
-    pub(super) fn loop_opening(&self) -> Option<usize> {
-        let (of, mut first) = (&self.columns, None);
-        for at in (0..self.all().len()).rev() {
-            if of.role(at) == Role::Assistant {
-                first = Some(at);
-            } else if of.answers(at).is_empty() && of.role(at) != Role::System {
-                break;
-            }
-        }
-        first
-    }
-
     /// The unit with the last assistant message before the last user turn: the reply that the user answers, as in "yes, the
     /// second one".
     fn answered_reply(&self) -> Option<usize> {
@@ -647,12 +653,6 @@ impl Conversation {
     fn check_speakers(&self, py: Python<'_>, weighted: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let _running = Running::begin();
         self.check_roles(py, weighted)
-    }
-
-    /// Whether the first message that is not the system's is the user's.
-    pub fn begins_with_user(&self) -> bool {
-        let first = (0..self.all().len()).map(|at| self.columns.role(at)).find(|&role| role != Role::System);
-        first == Some(Role::User)
     }
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {

@@ -32,34 +32,8 @@ impl EntryDraft {
         self.body.add(text, kind_of(kind)?, path.map(|path| At::Root(Some(path), "")))
     }
 
-    /// Add a content: a string, or a list of strings and blocks; raises InvalidMessageError.
-    #[pyo3(signature = (content, kind, path, part="content"))]
-    fn add_content<'py>(
-        &mut self,
-        content: Option<Bound<'py, PyAny>>,
-        kind: u8,
-        path: &Bound<'py, PyTuple>,
-        part: &str,
-    ) -> PyResult<()> {
-        let _running = Running::begin();
-        self.body.add_content(content.as_ref(), kind_of(kind)?, At::Root(Some(path), part))
-    }
-
     /// Count a picture or a file.
     fn add_medium(&mut self) {
         self.body.images += 1;
-    }
-
-    /// Whether a block is one of Anthropic's calls or results, with an id or without.
-    #[getter]
-    fn has_pair(&self) -> bool {
-        self.body.has_pair
-    }
-
-    /// The path of each piece's text; None where it must not change.
-    #[getter]
-    fn places(&self, py: Python<'_>) -> Vec<Option<Py<PyTuple>>> {
-        let places = self.body.places.iter().flatten();
-        places.map(|place| place.as_ref().map(|place| place.clone_ref(py))).collect()
     }
 }

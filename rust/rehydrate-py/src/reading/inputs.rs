@@ -1,9 +1,9 @@
 //! The strings in inputs of tools, and what signs a message.
-use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::fields::{Fields, is_list, listed, string_of, text_of};
+use super::json::json_value;
 use super::strings::{Id, of_bytes};
 use crate::exit::Running;
 use crate::interned::interned;
@@ -146,13 +146,9 @@ fn with_strings<'py>(
 
 /// The strings of a JSON text that are no keys, with where they begin; none where it is no object or list.
 fn tokens<'a>(value: &Bound<'_, PyAny>, source: &'a [u8]) -> PyResult<Vec<(usize, &'a [u8])>> {
-    let py = value.py();
-    match py.import("json")?.call_method1(interned!(py, "loads"), (value,)) {
-        Ok(read) if read.is_instance_of::<PyDict>() || read.is_instance_of::<PyList>() => {}
-        Err(error) if !error.is_instance_of::<PyValueError>(py) && !error.is_instance_of::<PyRecursionError>(py) => {
-            return Err(error);
-        }
-        _ => return Ok(Vec::new()),
+    let is_read = |read: Bound<'_, PyAny>| read.is_instance_of::<PyDict>() || read.is_instance_of::<PyList>();
+    if !json_value(value)?.is_some_and(is_read) {
+        return Ok(Vec::new());
     }
     let mut found = Vec::new();
     let mut at = 0;

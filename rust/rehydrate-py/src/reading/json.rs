@@ -1,6 +1,9 @@
 //! A tool's input as compact JSON, letter for letter as Python's `json` writes it.
+use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use crate::interned::interned;
 
 /// Inputs of tools nested deeper than this are left to Python.
 pub const MAX_DEPTH: usize = 16;
@@ -67,6 +70,18 @@ fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
     write_escaped(out, text);
     out.push('"');
     Some(())
+}
+
+/// What Python reads a JSON text or its bytes as; None where it is none.
+pub fn json_value<'py>(text: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = text.py();
+    match py.import("json")?.call_method1(interned!(py, "loads"), (text,)) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A text as inside of a JSON string.

@@ -158,11 +158,3 @@ pub fn check_content(entry: Fields<'_, '_>, index: usize, content: Option<&Bound
     }
     Ok(())
 }
-
-/// Return the content of a message; raises UnknownBlockError for one that keeps it elsewhere.
-pub fn as_content<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let entry = Fields::needed(entry, index, String::new)?;
-    let content = entry.get(interned!(entry.as_any().py(), "content"))?;
-    check_content(entry, index, content.as_ref())?;
-    Ok(content)
-}

@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyMapping, PyString};
 use rehydrate_core::caps::grouped;
 
-use crate::errors::raise;
+use crate::checks::{check_whole, refused, wrong_type};
 use crate::exit::Running;
 use crate::prompt_cache::MAX_COUNT;
 
@@ -97,19 +97,12 @@ fn parts<'py>(usage: &Bound<'py, PyMapping>, key: &str) -> PyResult<Vec<Bound<'p
         Ok(every) if !is_text && value.cast::<PyMapping>().is_err() => {
             every.map(|each| as_mapping(each?, &format!("{key}: one"), "pass the usage as it is")).collect()
         }
-        _ => Err(of_another_type(&value, key, AS_IT_IS)),
+        _ => Err(wrong_type(&format!("usage: {key}"), &value, AS_IT_IS)),
     }
 }
 
 fn as_mapping<'py>(value: Bound<'py, PyAny>, key: &str, remedy: &str) -> PyResult<Bound<'py, PyMapping>> {
-    value.cast_into().map_err(|error| of_another_type(&error.into_inner(), key, remedy))
-}
-
-fn of_another_type(value: &Bound<'_, PyAny>, key: &str, remedy: &str) -> PyErr {
-    match value.get_type().name() {
-        Ok(name) => raise(value.py(), "InvalidArgumentError", (format!("usage: {key} is of type {name}; {remedy}"),)),
-        Err(error) => error,
-    }
+    value.cast_into().map_err(|error| wrong_type(&format!("usage: {key}"), &error.into_inner(), remedy))
 }
 
 fn first_count(usage: &Bound<'_, PyMapping>, keys: [&str; 2]) -> PyResult<i64> {
@@ -131,8 +124,8 @@ fn count(values: &Bound<'_, PyMapping>, key: &str) -> PyResult<i64> {
     match value.extract::<i64>() {
         Ok(count @ 0..=MAX_COUNT) if is_whole => Ok(count),
         _ => {
-            let arguments = (format!("usage: {key}"), &value, 0, MAX_COUNT);
-            value.py().import("rehydrate._check")?.call_method1("check_whole", arguments)?;
+            let most = MAX_COUNT.into_pyobject(value.py())?;
+            check_whole(&format!("usage: {key}"), &value, 0, Some(most.as_any()), false)?;
             Ok(0) // it was refused
         }
     }
@@ -144,5 +137,5 @@ fn check_part(py: Python<'_>, what: &str, part: i64, whole: i64) -> PyResult<()>
     }
     let (part, whole) = (grouped(part), grouped(whole));
     let message = format!("usage: {part} {what} are more than the {whole} that they are a part of; {AS_IT_IS}");
-    Err(raise(py, "InvalidArgumentError", (message,)))
+    Err(refused(py, message))
 }

@@ -5,13 +5,14 @@ use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::sessions::{stripped, without_elements};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::copied;
 use super::said::{message_of, words_of_user};
+use super::{copied, id_of};
 use crate::convert::{bytes_of, string_of};
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{
-    Fields, codex_turns_taken_back, is_list, line_content, line_is_seen, line_is_users, text_of, transcript_branch,
+    Fields, codex_turns_taken_back, is_list, is_thought, line_content, line_is_seen, line_is_users, text_of,
+    transcript_branch,
 };
 
 static LINK_KEYS: [Interned; 6] = [
@@ -222,8 +223,7 @@ fn claude_entry<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
         }
         entry.set_item(interned!(py, "message"), around)?;
     }
-    let is_thinking = |kind: &str| matches!(kind, "thinking" | "redacted_thinking");
-    let Some(light) = with_blocks(entry.into_any(), |_, kind| Ok(!is_thinking(kind)))? else { return Ok(None) };
+    let Some(light) = with_blocks(entry.into_any(), |_, kind| Ok(!is_thought(kind)))? else { return Ok(None) };
     Ok(if is_users && is_harness(line, &light)? { None } else { Some(light) })
 }
 
@@ -382,10 +382,4 @@ fn item_of<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
 
 fn is_output(item: &Entry<'_>) -> PyResult<bool> {
     Ok(Fields::needed(item, 0, String::new)?.kind()?.name().ends_with("_output"))
-}
-
-/// The id under a key of a block or an item.
-fn id_of(block: &Entry<'_>, key: &str) -> PyResult<Option<String>> {
-    let id = Fields::needed(block, 0, String::new)?.text(&PyString::new(block.py(), key))?;
-    Ok(id.map(|id| text_of(&id).into_owned()))
 }

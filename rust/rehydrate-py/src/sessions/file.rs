@@ -4,11 +4,12 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::{PyOSError, PyRecursionError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::exit::Running;
+use crate::reading::json_value;
 
 /// A longer line holds a picture or a file, and nothing that was said.
 const MAX_LINE_BYTES: usize = 8_000_000;
@@ -141,11 +142,5 @@ impl State {
 
 /// The JSON object in a line, if it is one.
 fn object_in<'py>(py: Python<'py>, line: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
-    match py.import("json")?.call_method1("loads", (PyBytes::new(py, line),)) {
-        Ok(value) => Ok(Some(value).filter(|value| value.is_instance_of::<PyDict>())),
-        Err(error) if error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py) => {
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(json_value(PyBytes::new(py, line).as_any())?.filter(|value| value.is_instance_of::<PyDict>()))
 }

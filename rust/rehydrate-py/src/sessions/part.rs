@@ -3,19 +3,18 @@
 use std::cmp::{max, min};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use rehydrate_core::sessions::{Chunk, Chunks, READ_CHARS, Speaker, beginning, clean, one_line};
 use rustc_hash::FxHashSet;
 
 use super::file::TranscriptReader;
 use super::said::said_by;
-use super::{copied, utf8};
+use super::{copied, id_of, utf8};
 use crate::errors::detached;
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{
-    Fields, codex_kept, codex_line, codex_turns_taken_back, line_content, line_is_seen, listed, text_of,
-    transcript_branch,
+    Fields, codex_kept, codex_line, codex_turns_taken_back, line_content, line_is_seen, listed, transcript_branch,
 };
 
 /// The keys that decide whether a line is still part of the conversation.
@@ -177,8 +176,7 @@ impl<'py> Line<'py> {
     }
 
     fn id(&self, key: &str) -> PyResult<Option<String>> {
-        let id = Fields::needed(&self.link, 0, String::new)?.text(&PyString::new(self.link.py(), key))?;
-        Ok(id.map(|id| text_of(&id).into_owned()))
+        id_of(&self.link, key)
     }
 
     fn user_words(&self) -> Option<&str> {

@@ -1,9 +1,10 @@
 //! The texts in a line of either agent: the user's own words, the assistant's, and the values that tools were called with.
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use pyo3::types::PyString;
 use rehydrate_core::sessions::{Speaker, one_line, own_words, stripped};
 
 use super::utf8;
+use crate::checks::is_number;
 use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, line_content, line_is_seen, line_is_users, listed, python, string_of, text_of};
@@ -196,8 +197,7 @@ fn values(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<String> {
     if let Ok(text) = value.cast::<PyString>() {
         return utf8(text);
     }
-    let is_number = value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>();
-    if is_number && !value.is_instance_of::<PyBool>() {
+    if is_number(value) {
         return shown(Some(value));
     }
     let inner = match Fields::of(value) {

@@ -1,9 +1,9 @@
 //! The entries of a model's reply with their calls repaired, so that the provider accepts them back.
-use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::exit::Running;
+use crate::reading::json_value;
 
 /// Gemini wants it back, also on a part whose text is empty.
 const SIGNATURE: &str = "thoughtSignature";
@@ -152,12 +152,5 @@ fn is_object(arguments: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
     if !arguments.is_instance_of::<PyString>() {
         return Ok(arguments.cast::<PyMapping>().is_ok());
     }
-    let py = arguments.py();
-    match py.import("json")?.call_method1("loads", (arguments,)) {
-        Ok(read) => Ok(read.is_instance_of::<PyDict>()),
-        Err(error) if error.is_instance_of::<PyValueError>(py) || error.is_instance_of::<PyRecursionError>(py) => {
-            Ok(false)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(json_value(&arguments)?.is_some_and(|read| read.is_instance_of::<PyDict>()))
 }

@@ -4,7 +4,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::neutral::dict;
 use crate::checks::check_choice;
-use crate::errors::raise;
+use crate::checks::{refused, type_name};
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, is_blank, is_list, text_of};
@@ -39,8 +39,8 @@ pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Tool<'py>> {
     let _running = Running::begin();
     let py = tool.py();
     let Some(fields) = Fields::of(tool) else {
-        let message = format!("a tool is of type {}; pass its definition as a dict", tool.get_type().name()?);
-        return Err(raise(py, "InvalidArgumentError", (message,)));
+        let message = format!("a tool is of type {}; pass its definition as a dict", type_name(tool));
+        return Err(refused(py, message));
     };
     if let Some(found) = found_in(fields, tool)? {
         return Ok(found);
@@ -53,7 +53,7 @@ pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Tool<'py>> {
          (toolSpec), Gemini's (name, parametersJsonSchema) or MCP's (name, inputSchema), each function by itself",
         text_of(&keys.repr()?)
     );
-    Err(raise(py, "InvalidArgumentError", (message,)))
+    Err(refused(py, message))
 }
 
 fn found_in<'py>(fields: Fields<'_, 'py>, tool: &Any<'py>) -> PyResult<Option<Tool<'py>>> {
@@ -129,7 +129,7 @@ fn defined<'py>(
     else {
         let shown = name.unwrap_or_else(|| py.None().into_bound(py)).repr()?;
         let message = format!("a tool's name is {}; pass a string", text_of(&shown));
-        return Err(raise(py, "InvalidArgumentError", (message,)));
+        return Err(refused(py, message));
     };
     let is_set = |value: &Any<'py>| value.is_truthy().unwrap_or(true);
     let description = named.get(interned!(py, "description"))?.filter(is_set);

@@ -1,9 +1,10 @@
 //! Contents and usages of several replies as one.
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{PyBool, PyDict, PyList, PyString};
 
 use crate::answers::{Any, is_object, joined, set};
+use crate::checks::is_number;
 use crate::writing::dict;
 
 /// The contents of chat completions: texts, or lists of parts.
@@ -66,10 +67,6 @@ pub fn added<'py>(values: Vec<Option<Any<'py>>>) -> PyResult<Option<Any<'py>>> {
         return Ok(Some(last));
     }
     Ok(sum(values.into_iter().flatten().filter(is_number).collect())?.or(Some(last)))
-}
-
-fn is_number(value: &Any<'_>) -> bool {
-    (value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>()) || value.is_instance_of::<PyFloat>()
 }
 
 fn sum(numbers: Vec<Any<'_>>) -> PyResult<Option<Any<'_>>> {
