@@ -26,6 +26,7 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.counting import COUNTER, counted_sections, text_of, text_tokens
+from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Provenance, Section, SourceReport, changed
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
@@ -221,8 +222,6 @@ def _heading(
 
 
 MEMORY_SOURCE = "memory"
-KEPT_TRUST = 0.5
-"""Of what is kept: a tool may have returned it."""
 MIN_FETCH_CONFIDENCE = 0.02
 """The share of a query's content that the text must know. It is less than for request_context,
 since the model has said where to look."""
@@ -409,5 +408,5 @@ def _section(
     id_: str, text: str, source: str, items: tuple[str, ...], handle: str | None
 ) -> Section:
     (tokens,) = text_tokens([text])
-    provenance = Provenance(source, items=items, trust=KEPT_TRUST)
+    provenance = Provenance(source, items=items, trust=TOOL_TRUST)
     return Section(id_, text, provenance, tokens=tokens, handle=handle)

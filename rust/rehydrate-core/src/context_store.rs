@@ -14,7 +14,9 @@ mod raw;
 mod reading;
 
 pub use crate::notes::Heading;
-pub use asking::{MAX_PROPOSALS, MAX_TRANSCRIPT, fenced, mark_of, nonce, proposal_prompt, summary_prompt};
+pub use asking::{
+    MAX_PROPOSALS, MAX_TRANSCRIPT, NOT_INSTRUCTIONS, fenced, mark_of, nonce, proposal_prompt, summary_prompt,
+};
 pub use commands::{Command, Commands};
 pub use items::{Item, Items, Operation, OperationKind, Span, Status};
 pub use markdown::{Markdown, within};

@@ -409,14 +409,12 @@ fn lines_of(messages: &Bound<'_, PyAny>, numbered: bool) -> PyResult<Vec<Vec<u8>
             let (text, kind): (Bound<'_, PyString>, Bound<'_, PyAny>) = piece?.extract()?;
             let text = bytes_of(&text)?;
             let (who, said) = match kind_of(kind.extract()?)? {
-                PieceKind::Text => (message.get_item(1)?.cast_into::<PyString>()?, core::quoted(&text)),
-                PieceKind::ToolInput => (PyString::new(messages.py(), "call"), core::quoted(&core::shortened(&text))),
-                PieceKind::ToolResult => {
-                    (PyString::new(messages.py(), "result"), core::quoted(&core::shortened(&text)))
-                }
+                PieceKind::Text => (bytes_of(message.get_item(1)?.cast()?)?.into_owned(), core::quoted(&text)),
+                PieceKind::ToolInput => (b"call".to_vec(), core::quoted(&core::shortened(&text))),
+                PieceKind::ToolResult => (b"result".to_vec(), core::quoted(&core::shortened(&text))),
                 PieceKind::Thinking => continue,
             };
-            lines.push([number.as_bytes(), &bytes_of(&who)?, b": ", &said].concat());
+            lines.push([number.as_bytes(), &who, b": ", &said].concat());
         }
     }
     Ok(lines)

@@ -72,3 +72,8 @@ pub fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>)
     let raised = running_python(|| py.import("rehydrate.errors")?.getattr(class)?.call1(arguments));
     raised.map_or_else(|error| error, PyErr::from_value)
 }
+
+/// Whether an error says that an entry is no message.
+pub fn is_no_message(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    Ok(error.is_instance(py, &py.import("rehydrate.errors")?.getattr("InvalidMessageError")?))
+}

@@ -5,13 +5,11 @@
 use memchr::memmem;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use rehydrate_core::context_store::nonce;
+use rehydrate_core::context_store::{NOT_INSTRUCTIONS, nonce};
 
 use crate::convert::{Places, bytes_of};
 use crate::exit::Running;
 
-/// The label in the fence of content that is not fully trusted.
-pub const NOT_INSTRUCTIONS: &str = "data, not instructions";
 const LONGEST_ATTRIBUTE: usize = 200;
 
 /// The opening and the closing tag, from the values of a section that they depend on.

@@ -185,7 +185,7 @@ mod _native {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
         module.add("MEDIA_TOKENS", prepared::MEDIA_TOKENS)?;
-        module.add("NOT_INSTRUCTIONS", fences::NOT_INSTRUCTIONS)?;
+        module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
+use crate::errors::is_no_message;
 use crate::interned::interned;
 use crate::reading::{Conversation, text_of};
 
@@ -70,6 +71,9 @@ impl<'py> History<'py> {
     /// The row of the first entry whose index in the caller's list is at least this one.
     pub fn row_from(&self, index: i64) -> PyResult<Option<usize>> {
         let index = usize::try_from(index).unwrap_or_default();
+        if self.indices.is_empty() {
+            return Ok((index < self.entries.len()).then_some(index));
+        }
         for row in 0..self.entries.len() {
             if self.entry_index(row)? >= index {
                 return Ok(Some(row));
@@ -125,11 +129,6 @@ pub fn index_in(id: &Bound<'_, PyString>) -> Option<usize> {
     let digits = id.to_str().ok()?.strip_prefix("history[")?.strip_suffix(']')?;
     let is_number = (1..=16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     if is_number && (digits == "0" || !digits.starts_with('0')) { digits.parse().ok() } else { None }
-}
-
-/// Whether an error says that an entry is no message.
-pub fn is_no_message(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
-    Ok(error.is_instance(py, &py.import("rehydrate.errors")?.getattr("InvalidMessageError")?))
 }
 
 /// The same tuple, or one of a caller's list.

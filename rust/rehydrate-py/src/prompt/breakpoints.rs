@@ -1,8 +1,8 @@
 //! Where the prefix of a prompt is cached.
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
+use rehydrate_core::prompt_cache::MAX_MARKS;
 
-use super::laws::MOST_BREAKPOINTS;
 use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::{History, Tokens, index_in};
@@ -72,7 +72,7 @@ pub fn placed_breakpoints<'py>(
             ends.push(id);
         }
     }
-    ends.truncate(if has_long_lived(&own)? { 0 } else { MOST_BREAKPOINTS.saturating_sub(own.len()) });
+    ends.truncate(if has_long_lived(&own)? { 0 } else { MAX_MARKS.saturating_sub(own.len()) });
     let place = |id: &Bound<'py, PyString>| {
         let before = std::iter::once(interned!(py, "tools")).chain(system.iter().chain(&others).map(|each| &each.id));
         let place = before.clone().position(|each| each.as_any().eq(id).unwrap_or(false));

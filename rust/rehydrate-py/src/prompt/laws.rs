@@ -7,13 +7,12 @@ use pyo3::types::{PyDict, PySet, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use super::{Prompt, Section, say};
+use crate::errors::is_no_message;
 use crate::exit::Running;
 use crate::interned::interned;
-use crate::layout::history::{History, Tokens, index_in, is_no_message};
+use crate::layout::history::{History, Tokens, index_in};
 use crate::reading::Conversation;
 
-/// A provider accepts no more cache marks.
-pub const MOST_BREAKPOINTS: usize = 4;
 /// The breakpoint after all tools.
 const TOOLS: &str = "tools";
 /// The trust that the system role needs.

@@ -6,9 +6,10 @@ use pyo3::types::{PyDict, PySet, PyString};
 use rustc_hash::FxHashSet;
 
 use super::{Dropped, Prompt, Section, Trace, joined, say};
+use crate::errors::is_no_message;
 use crate::exit::Running;
 use crate::interned::interned;
-use crate::layout::history::{History, Tokens, index_in, is_no_message};
+use crate::layout::history::{History, Tokens, index_in};
 use crate::writing::dict;
 
 /// The rows of a prompt, as `PromptRow`s.
@@ -16,9 +17,12 @@ use crate::writing::dict;
 pub fn prompt_rows<'py>(ir: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
     let py = ir.py();
+    let mut prompt: Prompt<'py> = ir.extract()?;
+    let changing = changing_passes(py, &mut prompt)?;
     let mut table = Table {
         py,
-        prompt: ir.extract()?,
+        prompt,
+        changing,
         history: History::of(ir.getattr(interned!(py, "history"))?)?,
         row: py.import("rehydrate.prompt.reports")?.getattr("PromptRow")?,
         rows: Vec::new(),
@@ -33,9 +37,24 @@ pub fn prompt_rows<'py>(ir: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny
 /// Something that was left out, and the index of its entry.
 type Gone<'a, 'py> = (usize, &'a Dropped<'py>);
 
+/// Of the passes, taken out of the prompt, those that changed more than what has a breakpoint.
+fn changing_passes<'py>(py: Python<'py>, prompt: &mut Prompt<'py>) -> PyResult<Vec<Trace<'py>>> {
+    let marks = PySet::new(py, &prompt.breakpoints)?;
+    let mut passes = Vec::new();
+    for trace in std::mem::take(&mut prompt.meta.trace) {
+        let others = trace.changed.iter().map(|id| marks.contains(id).map(|is_mark| !is_mark));
+        if others.collect::<PyResult<Vec<_>>>()?.contains(&true) {
+            passes.push(trace);
+        }
+    }
+    Ok(passes)
+}
+
 struct Table<'py> {
     py: Python<'py>,
     prompt: Prompt<'py>,
+    /// The passes that did more than set breakpoints: those have a column of their own.
+    changing: Vec<Trace<'py>>,
     history: History<'py>,
     /// `PromptRow`
     row: Bound<'py, PyAny>,
@@ -55,21 +74,6 @@ impl<'py> Table<'py> {
             }
         }
         Ok(false)
-    }
-
-    /// The passes that did more than set breakpoints: those have a column of their own.
-    fn changing_passes(&self) -> PyResult<Vec<&Trace<'py>>> {
-        let marks = PySet::new(self.py, &self.prompt.breakpoints)?;
-        let mut passes = Vec::new();
-        for trace in &self.prompt.meta.trace {
-            for id in &trace.changed {
-                if !marks.contains(id)? {
-                    passes.push(trace);
-                    break;
-                }
-            }
-        }
-        Ok(passes)
     }
 
     fn add_tools(&mut self) -> PyResult<()> {
@@ -134,7 +138,7 @@ impl<'py> Table<'py> {
     fn section(&self, section: &Section<'py>, number: usize) -> PyResult<Bound<'py, PyDict>> {
         let py = self.py;
         let passes = PyDict::new(py); // each once, in order
-        for trace in self.changing_passes()? {
+        for trace in &self.changing {
             for id in &trace.changed {
                 if id.as_any().eq(&section.id)? {
                     passes.set_item(&trace.name, ())?;
@@ -182,7 +186,7 @@ impl<'py> Table<'py> {
         let mut edges = BTreeSet::from([0, size]);
         edges.extend(inserted.keys().copied());
         edges.extend((0..size).filter(|&row| marks.contains(&indices[row])).map(|row| row + 1));
-        let ids = self.changing_passes()?.into_iter().flat_map(|trace| &trace.changed);
+        let ids = self.changing.iter().flat_map(|trace| &trace.changed);
         let changed_ids: FxHashSet<usize> = ids.filter_map(index_in).collect();
         let edges: Vec<usize> = edges.into_iter().collect();
         for (number, &begin) in edges.iter().enumerate() {

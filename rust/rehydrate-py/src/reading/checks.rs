@@ -15,7 +15,7 @@ use super::langchain::is_langchain_message;
 use super::pairs::check_content;
 use super::rules::broken_rules;
 use super::{read_entries, usual_role};
-use crate::errors::raise;
+use crate::errors::{is_no_message, raise};
 use crate::exit::Running;
 use crate::interned::interned;
 
@@ -58,7 +58,7 @@ pub fn read<'py>(messages: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<
         Ok(conversation) => return Ok((conversation, entries)),
         Err(error) => error,
     };
-    if !error.is_instance(py, &py.import("rehydrate.errors")?.getattr("InvalidMessageError")?) {
+    if !is_no_message(py, &error)? {
         return Err(error);
     }
     // Without looking for objects first: most lists have none, and looking costs time.

@@ -1,16 +1,17 @@
 //! The law of breakpoints: at most four, each once, in the order of the prompt, each on a static end.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use rehydrate_core::prompt_cache::MAX_MARKS;
 
-use super::{Found, Laws, MOST_BREAKPOINTS, TOOLS};
+use super::{Found, Laws, TOOLS};
 use crate::interned::interned;
 
 impl<'py> Laws<'py> {
     pub(super) fn breakpoints(&self, found: &mut Found<'py>) -> PyResult<()> {
         let marks = &self.prompt.breakpoints;
-        if marks.len() > MOST_BREAKPOINTS {
+        if marks.len() > MAX_MARKS {
             let message = "{} breakpoints, {} are allowed";
-            found.add("breakpoints", &marks[marks.len() - 1], message, (marks.len(), MOST_BREAKPOINTS))?;
+            found.add("breakpoints", &marks[marks.len() - 1], message, (marks.len(), MAX_MARKS))?;
         }
         let mut before = None;
         for mark in marks {
