@@ -26,8 +26,9 @@ $(BIN)/python:
 	$(BIN)/python -m pip install -q --upgrade pip
 	-$(BIN)/python -m pip install -q uv==0.13.9
 
+# With what makes tools of typed functions, which the demo has.
 $(VENV)/.installed: $(BIN)/python $(SOURCES)
-	$(call install,-e .)
+	$(call install,-e '.[tools]')
 	@touch $@
 
 # The metadata of the other distributions, for `rehydrate doctor`; their code is in the one tree, which is installed already.

@@ -1,5 +1,6 @@
 """A coding agent asks, in the middle of its turn, for last Tuesday's conversation about billing.
 
+    pip install 'rehydrate[lab,tools]'
     python examples/ask_back.py
 
 No network, no key: the model is scripted, and everything else is what it would be with a real one.

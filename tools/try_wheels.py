@@ -109,10 +109,10 @@ class Environment:
         self._python, self._command = str(scripts / "python"), str(scripts / "rehydrate")
         self._folder, self._wheels = folder, wheels
 
-    def install(self, name: str, *options: str) -> None:
-        """Install the wheel of a distribution."""
+    def install(self, name: str, *options: str, extra: str = "") -> None:
+        """Install the wheel of a distribution, with what an extra of it brings."""
         (wheel,) = self._wheels.glob(f"{name}-*.whl")
-        self._run([self._python, "-m", "pip", "install", "-q", *options, str(wheel)])
+        self._run([self._python, "-m", "pip", "install", "-q", *options, f"{wheel}{extra}"])
 
     def uninstall(self, name: str) -> None:
         """Take a distribution out."""
@@ -121,6 +121,10 @@ class Environment:
     def script(self, text: str, *arguments: str) -> None:
         """Run a script."""
         self._run([self._python, "-I", "-c", text, *arguments])
+
+    def example(self, name: str) -> None:
+        """Run a script of examples/."""
+        self._run([self._python, "-I", str(ROOT / "examples" / name)])
 
     def command(self, *arguments: str, given: bytes = b"", code: int = 0, says: str = "") -> None:
         """Run the command line."""
@@ -173,12 +177,14 @@ def hosts(env: Environment) -> None:
 
 
 def lab(env: Environment) -> None:
-    """Measure and lint the example, write its pages, run a scripted model."""
+    """Measure and lint the example, write its pages, run scripted models: what `make demo` runs too."""
     env.command("eval", SESSION, "--json", "--cuts", "3", "--ratios", "0.4")
     env.command("lint", SESSION, "--fail-on", "never", says="findings")
     env.command("inspect", SESSION, "-o", "prompt.html")
     env.command("compact", SESSION, "--html", "page.html")
     env.script(SCRIPTED)
+    env.install(CORE, extra="[tools]")
+    env.example("ask_back.py")
 
 
 def postgres(env: Environment) -> None:
