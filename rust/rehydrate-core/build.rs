@@ -30,7 +30,7 @@ fn write_tables(name: &str, tokenizer: &bpe_openai::Tokenizer, slot_bits: u32) {
         slots[index] = layout::pack(rank, bytes.len(), token.len(), hash);
         bytes.extend_from_slice(token);
     }
-    // A token may be compared by sixteen bytes at once: nothing is read behind the end.
+    // A token may be compared by sixteen bytes at once: nothing is read after the end.
     bytes.extend_from_slice(&[0; 16]);
 
     let directory = std::path::PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

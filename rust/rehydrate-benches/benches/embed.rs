@@ -1,4 +1,4 @@
-//! The built-in embedder on a session's texts, one thread: bags, pooling, and the similarities behind a soft query.
+//! The built-in embedder on a session's texts, one thread: bags, pooling, and the similarities after a soft query.
 
 mod session;
 

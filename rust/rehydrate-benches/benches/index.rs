@@ -208,7 +208,7 @@ impl Writer {
         text
     }
 
-    /// Five words that stand together in one of `texts`.
+    /// Five words that are together in one of `texts`.
     fn question(&mut self, texts: &[String]) -> String {
         let words: Vec<&str> = texts[self.below(texts.len())].split([' ', '.']).collect();
         let from = self.below(words.len() - 5);

@@ -78,7 +78,7 @@ fn alone(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// About [`FEATURES_PER_UNIT`] features a unit: a few stand in very many units, most in one or two, as names do.
+/// About [`FEATURES_PER_UNIT`] features a unit: a few occur in very many units, most in one or two, as names do.
 fn zipf_features(dice: &mut Dice) -> (FeatureLists, Vec<f64>) {
     const VOCABULARY: usize = 200_000;
     let mut lists = FeatureLists::default();

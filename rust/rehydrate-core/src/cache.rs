@@ -8,7 +8,7 @@ use rustc_hash::FxHasher;
 /// The hash of a text: 128 bits, so that two texts of one process never meet.
 pub type ContentHash = u128;
 
-/// Hash of `text`, told apart by `domain` where the same text is read in two ways.
+/// Hash of `text`, distinguished by `domain` where the same text is read in two ways.
 #[must_use]
 pub fn content_hash(text: &str, domain: u64) -> ContentHash {
     bytes_hash(text.as_bytes(), domain)

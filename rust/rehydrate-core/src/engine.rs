@@ -16,7 +16,7 @@ use crate::excerpts::blocks::Division;
 use crate::interrupt::{Pace, checkpoint, with_helper};
 use crate::tokens::Counter;
 
-/// Bytes of derived data a process keeps unless told otherwise.
+/// Bytes of derived data a process keeps by default.
 pub const DEFAULT_CACHE_BYTES: usize = 320 << 20;
 static SHARED_CACHE_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CACHE_BYTES);
 /// The part of the cache that holds vectors of other models than the built-in one; the rest is for what is read in texts.
@@ -337,7 +337,7 @@ impl Engine {
     }
 }
 
-/// The engine of a process; behind it, in a forked child, the child's. What a child inherits stays as it is, unused.
+/// The engine of a process; after it, in a forked child, the child's. What a child inherits stays as it is, unused.
 struct OfProcess {
     process: u32,
     engine: Engine,

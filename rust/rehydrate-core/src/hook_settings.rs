@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, NotJson>;
 /// The settings with a group of hooks more for each event; a group is JSON with an indent of two.
 ///
 /// # Errors
-/// [`NotJson`] for what is no JSON object, or nested too deeply.
+/// [`NotJson`] for what isn't a JSON object, or nested too deeply.
 pub fn with_hooks(text: &[u32], groups: &[(String, String)]) -> Result<Vec<u32>> {
     let mut text = text.to_vec();
     if text.iter().all(|&point| is_space(point)) {

@@ -4,7 +4,7 @@
 //! Entry, Entry, …  -> Segment::build -> bytes -> Segment::open -> View::new([oldest, …, newest]) -> search, recall
 //! ```
 //! No files and no database here: bytes in, bytes out. What a segment holds can be made again from the entries, so that
-//! damage is no loss: [`Segment::open`] refuses it and the caller builds anew.
+//! damage loses nothing: [`Segment::open`] refuses it and the caller builds anew.
 //!
 //! ```
 //! use std::sync::Arc;

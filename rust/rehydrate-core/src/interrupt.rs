@@ -166,7 +166,7 @@ pub(crate) fn with_helper(work: impl Fn() + Sync) {
 pub(crate) struct Pace(u16);
 
 impl Pace {
-    /// Called in each step: some ten thousand of them lie between two checkpoints.
+    /// Called in each step: there are some ten thousand of them between two checkpoints.
     #[inline]
     pub fn step(&mut self) {
         self.0 = self.0.wrapping_add(1);

@@ -20,11 +20,11 @@ const ENDED: &str = "it ends before its brackets do";
 pub enum Found {
     /// Between brackets, or a string.
     Value(Vec<u8>),
-    /// A number, a literal, or rubbish: if it is no JSON, [`Splitter::skip_line`] is to be called.
+    /// A number, a literal, or rubbish: if it isn't JSON, [`Splitter::skip_line`] is to be called.
     Word(Vec<u8>),
     /// A line inside a broken value, which may be a whole request.
     Line(Vec<u8>),
-    /// Why what is skipped now is no JSON.
+    /// Why what is skipped now isn't JSON.
     Broken(String),
 }
 
@@ -98,7 +98,7 @@ impl Splitter {
         self.found.pop_front()
     }
 
-    /// Skips the rest of a line whose word was no JSON.
+    /// Skips the rest of a line whose word wasn't JSON.
     pub fn skip_line(&mut self) {
         self.skipping = true;
         // No value has begun, so that its indentation says nothing: any next line will do.

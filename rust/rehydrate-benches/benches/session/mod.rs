@@ -88,7 +88,7 @@ impl Session {
         session
     }
 
-    /// Add a message that nobody has seen yet, told apart by `number`.
+    /// Add a message that nobody has seen yet, distinguished by `number`.
     pub fn push_turn(&mut self, number: u64) {
         let text = format!("And now turn {number}: run the tests of pack.rs again, please, and show what failed.");
         self.say(Role::User, [(text, PieceKind::Text)], true);

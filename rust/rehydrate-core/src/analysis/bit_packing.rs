@@ -31,7 +31,7 @@ pub(crate) fn push_at(out: &mut Vec<u32>, width: u32, numbers: impl Iterator<Ite
     }
 }
 
-/// A list, read where it lies.
+/// A list, read where it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers<'a> {
     words: &'a [u32],

@@ -3,7 +3,7 @@
 //!
 //! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
 //! is recognised by what it is, sentence by sentence: words that lay something down by themselves (`cues.rs`), or two signs
-//! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What tells of somebody ("I never knew") and
+//! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What is about somebody ("I never knew") and
 //! what asks needs more. Each directive has a strength and the words of its subject. It is derived once from a text and
 //! cached with it.
 mod cues;
@@ -28,7 +28,7 @@ const WISH: u32 = DUTY.bit() | MANNER.bit();
 const STRONGEST: u32 = 6;
 /// In front of a colon, up to so many words are a label.
 const MAX_LABEL_WORDS: usize = 4;
-/// A longer one is no sentence that a person laid down: minified code, a dump.
+/// A longer one isn't a sentence that a person laid down: minified code, a dump.
 const MAX_SENTENCE_BYTES: usize = 1_000;
 
 /// How strong each directive in `text` is, 2 to 6.
@@ -38,7 +38,7 @@ pub(crate) fn strengths(text: &str) -> Vec<u32> {
     found
 }
 
-/// A directive, and where it stands in its text.
+/// A directive, and where it is in its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectiveSpan {
     /// In bytes, without white space around it.
@@ -67,7 +67,7 @@ pub fn directive_spans(text: &str) -> Vec<DirectiveSpan> {
 /// What a sentence is found to be.
 #[derive(Clone, Copy, Default)]
 struct Judged {
-    /// 0: it is no directive.
+    /// 0: it isn't a directive.
     strength: u32,
     is_plain: bool,
 }
@@ -111,7 +111,7 @@ impl Finder {
             Cue::Clause => tale = false,
             Cue::Label => {}
         });
-        // "I want short answers" tells of nobody.
+        // "I want short answers" is about nobody.
         strong |= WISH & !signs == 0;
         let label = self.has_label(clauses, sentence);
         unless &= !figure;

@@ -111,7 +111,7 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str)) {
     });
 }
 
-/// Call `take` with where each run of `text` stands (of a time stamp, its date), and the classes of its characters, as
+/// Call `take` with where each run of `text` is (of a time stamp, its date), and the classes of its characters, as
 /// bits.
 #[inline]
 pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {

@@ -1,7 +1,7 @@
 //! Scripts: which are written without spaces, which the built-in model does not know, and what stands for a word there.
 //!
 //! The built-in model's vocabulary is English: of Hebrew, Russian or Chinese it has single letters, of Thai nothing, so any
-//! two texts would look alike to it. Texts in such scripts are told apart by n-grams of characters instead (McNamee and
+//! two texts would look alike to it. Texts in such scripts are distinguished by n-grams of characters instead (McNamee and
 //! Mayfield 2004), which need no dictionary and see through prefixes and endings.
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(crate) enum Script {
     Spaced,
     /// Han, kana and Hangul: two characters are about a word.
     Ideographs,
-    /// Thai, Lao, Khmer, Myanmar: nothing stands between words, and a word has several letters.
+    /// Thai, Lao, Khmer, Myanmar: nothing is between words, and a word has several letters.
     Unspaced,
 }
 
@@ -57,18 +57,18 @@ impl Script {
         }
     }
 
-    /// Characters of an n-gram: shorter ones stand in too many words.
+    /// Characters of an n-gram: shorter ones are in too many words.
     fn gram(self) -> usize {
         if self == Self::Ideographs { 2 } else { 3 }
     }
 }
 
-/// Whether nothing stands between words of this letter's script.
+/// Whether nothing is between words of this letter's script.
 pub(crate) fn is_unspaced(char: char) -> bool {
     matches!(Script::of(char), Some(Script::Ideographs | Script::Unspaced))
 }
 
-/// Whether a character that is no letter belongs to the word before it: a combining mark, a joiner.
+/// Whether a character that isn't a letter belongs to the word before it: a combining mark, a joiner.
 pub(crate) fn is_mark(char: char) -> bool {
     match u32::from(char) {
         0..0x0300 => false,
@@ -172,7 +172,7 @@ pub(crate) fn is_filler(form: &str, script: Script) -> bool {
     set.contains(form) || (script == Script::Ideographs && form.contains(|char| FILLING_IDEOGRAPHS.contains(char)))
 }
 
-/// Words of Russian, Greek, Hebrew, Arabic and Hindi, and endings of Japanese and Korean, that stand in any text.
+/// Words of Russian, Greek, Hebrew, Arabic and Hindi, and endings of Japanese and Korean, that are in any text.
 const FILLERS: &str = "и в на с со по за из от до о об к у не ни что чем как это кто где когда почему зачем сколько какой \
     какая какое какие какого ли или но а мы вы я он она они его её их нас вас для про был была было были есть уже ещё \
     και το τη την τον η ο οι τα της του των να με σε για από τι πότε πού πώς ποιος ποια είναι δεν που στο στη στην \

@@ -86,7 +86,7 @@ pub fn terms(text: &str) -> Terms {
 
 /// The marks that end a question: Latin, full-width, Arabic, Greek, Armenian.
 const QUESTION_MARKS: [char; 5] = ['?', '\u{FF1F}', '\u{61F}', '\u{37E}', '\u{55E}'];
-/// Characters behind the mark that are looked past: a smiley, a quote's end.
+/// Characters after the mark that are looked past: a smiley, a quote's end.
 const AFTER_QUESTION: usize = 4;
 
 /// Whether a text ends in a question: whoever asks says less than the answer does.

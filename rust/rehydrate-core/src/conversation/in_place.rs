@@ -16,7 +16,7 @@ pub struct Spoken<Id> {
     pub answers: Vec<Id>,
 }
 
-/// The positions of the messages in their order, but each system message that came amid pending calls behind the results.
+/// The positions of the messages in their order, but each system message that came amid pending calls after the results.
 ///
 /// In an open call at the end, only results may follow the call: then the system message goes in front of the assistant's
 /// turn that calls.

@@ -73,7 +73,7 @@ pub struct DividedText {
 /// A part's message, and of a block its position among [`super::prepared::Prepared::divided_texts`] and in that text.
 pub type MessagePart = (usize, Option<(usize, usize)>);
 
-/// A text as it stands in a string of JSON, its quotes left out.
+/// A text as it is in a string of JSON, its quotes left out.
 pub(crate) fn in_json(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + text.len() / 16);
     for char in text.chars() {

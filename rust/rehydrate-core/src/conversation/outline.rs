@@ -1,4 +1,4 @@
-//! The names that stand in what is left out of a conversation, most likely to be asked for first.
+//! The names in what is left out of a conversation, most likely to be asked for first.
 //!
 //! A name here is a whole run as it was written, a path with all its folders: whoever asks for it again must spell it.
 //! Its worth is that of coverage.rs, so that an outline lists first what a selection would most regret.
@@ -90,7 +90,7 @@ impl Names {
     }
 
     /// The best `limit` of the names, without those that a shown text or a better name has, if only as a part; of equal
-    /// worth first those used most, then those that came first. Spoken ones come behind all others, those used most
+    /// worth first those used most, then those that came first. Spoken ones come after all others, those used most
     /// first: what a chat was about is what it comes back to. `newest` is the last unit.
     #[must_use]
     pub fn best<'a>(&self, shown: impl Iterator<Item = &'a str>, newest: usize, limit: usize) -> Vec<Name> {

@@ -14,7 +14,7 @@ use crate::interrupt::Pace;
 pub struct Prepared {
     /// Per piece, what was derived from its text.
     pub(crate) analyses: Vec<TextAnalysis>,
-    /// Per piece, how it stands in its message.
+    /// Per piece, its kind.
     pub(crate) kinds: Vec<PieceKind>,
     /// The messages, or their parts where long texts are divided.
     pub(crate) messages: Vec<Message>,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 /// The largest weight a role may have: sums and products of scores stay finite.
 pub const MAX_WEIGHT: f64 = 1e6;
 
-/// How a text stands in its message.
+/// The kind of a text in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceKind {
     /// Prose of a user, an assistant or the system.
@@ -35,7 +35,7 @@ impl TryFrom<u8> for PieceKind {
 pub struct Piece<'a> {
     /// The text itself.
     pub text: &'a str,
-    /// How it stands in its message.
+    /// Its kind.
     pub kind: PieceKind,
 }
 
@@ -117,7 +117,7 @@ pub struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    /// Per piece, whether a user says it: what stands beside tool results too.
+    /// Per piece, whether a user says it: also beside tool results.
     pub(crate) fn said_by_users(&self) -> Vec<bool> {
         let mut said = vec![false; self.pieces.len()];
         for message in self.messages.iter().filter(|message| message.role.may_be_users()) {

@@ -4,7 +4,7 @@ use crate::embed::centred_rows::CentredRows;
 
 /// One row a message, each token weighted by its IDF in this conversation; the same for every query.
 pub(crate) struct WeightedRows {
-    /// By token of the vocabulary, in how many messages it stands.
+    /// By token of the vocabulary, in how many messages it occurs.
     pub document_frequency: Vec<u32>,
     /// By document frequency, the weight of a token.
     pub weight_of: Vec<f32>,

@@ -40,7 +40,7 @@ impl<'a> PackedBag<'a> {
         Self { ids, more }
     }
 
-    /// The bag that all of `section` is, of a vocabulary of so many tokens; None for what is no bag.
+    /// The bag that all of `section` is, of a vocabulary of so many tokens; None for what isn't a bag.
     pub fn verified(section: &'a [u32], vocabulary: usize) -> Option<Self> {
         let bag = Some(section).filter(|section| Numbers::is_at(section)).map(Self::read)?;
         let is_whole = bag.ids.len() == bag.len().div_ceil(2) && bag.more.iter().all(|more| more < u32::from(u16::MAX));
@@ -90,7 +90,7 @@ pub struct StaticModel {
     inverse_norms: Vec<f32>,
     /// Tokens that say nothing of a subject: stop words, punctuation, special tokens.
     filler: Vec<bool>,
-    /// Tokens by hash, behind those of the vocabulary.
+    /// Tokens by hash, after those of the vocabulary.
     hashed: usize,
     /// A component of their rows: they are as long as the others' are on average.
     hashed_component: f32,
@@ -156,7 +156,7 @@ impl StaticModel {
         })
     }
 
-    /// The mark that tells it from any other model, also from one of the same shape that was trained again.
+    /// The mark that distinguishes it from any other model, also from one of the same shape that was trained again.
     #[must_use]
     pub const fn mark(&self) -> u64 {
         self.mark

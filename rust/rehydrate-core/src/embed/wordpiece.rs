@@ -7,13 +7,13 @@
 //! Three paths, each taken only where the one before cannot decide:
 //! 1. ASCII letters and digits, up to 16 bytes: found, lower-cased and looked up in the [`cache`] eight bytes at a
 //!    time. ASCII punctuation is a table.
-//! 2. A chunk (what stands between ASCII white space and punctuation) that holds anything else: character by
+//! 2. A chunk (what is between ASCII white space and punctuation) that holds anything else: character by
 //!    character through the tables of [`normal`].
 //! 3. A chunk with a combining mark that survives the stripping: the normaliser's passes over the whole chunk, because
 //!    such marks change places.
 //!
 //! Chunks are independent: ASCII white space and punctuation are never removed, never compose or decompose, and stop
-//! the reordering of marks, so nothing to their left can change what stands to their right.
+//! the reordering of marks, so nothing to their left can change what is to their right.
 
 mod cache;
 mod normal;
@@ -143,7 +143,7 @@ impl WordPiece {
         }
     }
 
-    /// Encodes what stands from `start` to the next ASCII white space or punctuation, and returns where it ends.
+    /// Encodes what is from `start` to the next ASCII white space or punctuation, and returns where it ends.
     #[inline]
     fn encode_chunk(&self, text: &str, start: usize, cache: &mut WordCache, ids: &mut Vec<u16>) -> usize {
         let bytes = text.as_bytes();
@@ -162,7 +162,7 @@ impl WordPiece {
         end
     }
 
-    /// The chunks that are no short ASCII word; `known` is where the bytes already known to be letters or digits end.
+    /// The chunks that aren't short ASCII word; `known` is where the bytes already known to be letters or digits end.
     #[cold]
     #[inline(never)]
     fn encode_long_or_unicode(

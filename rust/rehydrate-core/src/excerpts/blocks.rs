@@ -11,9 +11,9 @@ use super::{json, lines};
 /// A stretch of a text that is kept or omitted whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it stands, in bytes.
+    /// Where it is, in bytes.
     pub bytes: Range<usize>,
-    /// Where it stands, in characters.
+    /// Where it is, in characters.
     pub chars: Range<usize>,
     /// How many of its text's measure it holds.
     pub count: usize,

@@ -10,7 +10,7 @@ pub const MAX_BLOCKS: usize = 512;
 /// The unit in which the blocks of a text are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Whole lines; by the numbers that stand in front of them where they are numbered.
+    /// Whole lines; by the numbers that are in front of them where they are numbered.
     Lines,
     /// Elements of one JSON array.
     Elements,
@@ -69,7 +69,7 @@ impl Candidates {
         MIN_BLOCK_BYTES * self.growth
     }
 
-    /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that lie close together the
+    /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that are close together the
     /// stronger is remembered.
     pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
         let candidate = Candidate { at, strength, index };

@@ -7,7 +7,7 @@ const FEW_ELEMENTS: usize = 4;
 /// How deep to look for the level that holds the elements.
 const MAX_LEVELS: usize = 8;
 
-/// The places between the elements; None where the text is no JSON, or lines serve better.
+/// The places between the elements; None where the text isn't JSON, or lines serve better.
 pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
     let mut open = text.len() - text.trim_ascii_start().len();
     let closed = text.trim_ascii_end().as_bytes().last()?;
@@ -78,7 +78,7 @@ impl Level {
     }
 }
 
-/// Past the blanks behind a comma, or past its line break: an element keeps its own indentation.
+/// Past the blanks after a comma, or past its line break: an element keeps its own indentation.
 fn after_comma(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\r')) {
         at += 1;
@@ -133,7 +133,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Read one byte; whether it stands outside of strings.
+    /// Read one byte; whether it is outside of strings.
     fn step(&mut self, byte: u8) -> bool {
         if self.in_string {
             if self.escaped {

@@ -61,7 +61,7 @@ pub(super) fn offer_within(line: &str, offset: usize, index: usize, candidates: 
     }
 }
 
-/// The numbers that stand in front of the first and the last line, as `cat -n` writes them.
+/// The numbers that are in front of the first and the last line, as `cat -n` writes them.
 pub(super) fn numbers(block: &str) -> Option<(usize, usize)> {
     let body = block.strip_suffix('\n').unwrap_or(block);
     let last = &body[body.rfind('\n').map_or(0, |at| at + 1)..];

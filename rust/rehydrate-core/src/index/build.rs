@@ -58,7 +58,7 @@ fn columns(entries: &[&Entry<'_>], tombstones: &[u64], writer: &mut Writer) {
 /// Words seen so far: each is analysed once.
 #[derive(Default)]
 struct Vocabulary {
-    /// By hash of the run as it stands in the text: where its terms lie in `terms_of`.
+    /// By hash of the run as it is in the text: where its terms are in `terms_of`.
     runs: FxHashMap<u64, (u32, u32)>,
     terms_of: Vec<u32>,
     terms: FxHashMap<u64, u32>,

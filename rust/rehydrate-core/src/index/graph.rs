@@ -1,6 +1,6 @@
 //! A graph of a segment's rows (HNSW; Malkov and Yashunin 2018), which `usearch` links, saves and walks.
 //!
-//! A walk hardly grows with the rows, where a scan of lists does. The graph lies in the segment with everything else: one checksum
+//! A walk hardly grows with the rows, where a scan of lists does. The graph is in the segment with everything else: one checksum
 //! vouches for both, and it goes where the segment goes. Rows are those of the segment, less their mean and in bytes: what a walk
 //! finds is compared again by the same products as what a scan finds.
 use std::ops::Range;
@@ -91,7 +91,7 @@ struct Opened {
 struct Walk<'a>(&'a Opened);
 
 impl Graph {
-    /// The ordinals of about the `number` rows that point most as `direction` does, of those that pass. `at`: where the graph lies
+    /// The ordinals of about the `number` rows that point most as `direction` does, of those that pass. `at`: where the graph is
     /// in `bytes`. None where it can't be walked.
     pub fn walk(
         &self,

@@ -1,7 +1,7 @@
-//! Inverted lists: rows that point the same way lie together, so that a search looks into a few lists instead of all rows.
+//! Inverted lists: rows that point the same way are stored together, so that a search looks into a few lists instead of all rows.
 //!
 //! Spherical k-means (Dhillon and Modha 2001) on a sample of the rows less their mean, then each row into its nearest list. Rows
-//! are stored list by list: what is looked at together lies together.
+//! are stored list by list: what is looked at together is stored together.
 use crate::embed::int_products::{TILE, int_products};
 use crate::embed::{is_present, normalize};
 use crate::interrupt::checkpoint;

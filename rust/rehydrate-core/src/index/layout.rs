@@ -11,7 +11,7 @@ const VERSION: u32 = 11;
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
 
-/// Why bytes are no segment. Nothing is lost: the items are in the store, the segment is made again.
+/// Why bytes aren't a segment. Nothing is lost: the items are in the store, the segment is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("index segment: {0}; it is rebuilt from the items")]
 pub struct Damaged(pub(super) &'static str);
@@ -207,7 +207,7 @@ pub(super) fn seal(out: &mut [u8]) {
     out[HEADER - 8..HEADER].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Have the table say that a section lies elsewhere.
+/// Have the table say that a section is elsewhere.
 #[cfg(test)]
 pub(super) fn place(out: &mut [u8], section: usize, at: usize, length: usize) {
     let entry = &mut out[HEADER + 16 * section..][..16];
@@ -215,7 +215,7 @@ pub(super) fn place(out: &mut [u8], section: usize, at: usize, length: usize) {
     entry[8..].copy_from_slice(&(length as u64).to_le_bytes());
 }
 
-/// Where each section lies.
+/// Where each section is.
 #[derive(Clone, Debug)]
 pub(super) struct Layout(Vec<Range<usize>>);
 
@@ -251,7 +251,7 @@ impl Layout {
         self.0[section].clone()
     }
 
-    /// Where a section lies.
+    /// Where a section is.
     pub fn at(&self, section: Section) -> Range<usize> {
         self.0[section as usize].clone()
     }
@@ -283,7 +283,7 @@ macro_rules! fixed {
 
 fixed!(u8, u16, u32, u64, i64, f32);
 
-/// Numbers read where they lie.
+/// Numbers read where they are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column<'a, T: Fixed>(&'a [T::Bytes]);
 
@@ -306,7 +306,7 @@ impl<'a, T: Fixed> Column<'a, T> {
         self.0.iter().map(|&bytes| T::of(bytes))
     }
 
-    /// The numbers as they lie.
+    /// The numbers as they are.
     pub fn raw(self) -> &'a [T::Bytes] {
         self.0
     }
@@ -317,7 +317,7 @@ impl<'a, T: Fixed> Column<'a, T> {
 }
 
 impl<T: Fixed + Ord> Column<'_, T> {
-    /// Where `number` stands in ascending numbers.
+    /// Where `number` is in ascending numbers.
     pub fn find(self, number: T) -> Option<usize> {
         self.0.binary_search_by(|&bytes| T::of(bytes).cmp(&number)).ok()
     }

@@ -59,7 +59,7 @@ fn read(rest: &mut &[u8]) -> u32 {
     number
 }
 
-/// A list as it lies in a segment.
+/// A list as it is in a segment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Postings<'a> {
     pub bytes: &'a [u8],

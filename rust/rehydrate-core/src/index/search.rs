@@ -201,7 +201,7 @@ impl View {
         passing
     }
 
-    /// Whether each entry was said by someone whom the query names: a label seen but once or twice is no speaker.
+    /// Whether each entry was said by someone whom the query names: a label seen but once or twice isn't a speaker.
     fn named_speakers(&self, entries: &[usize], terms: &[u64]) -> Vec<bool> {
         let speaker = |&entry: &usize| {
             let (reader, ordinal) = self.locate(entry);

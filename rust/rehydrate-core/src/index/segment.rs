@@ -1,4 +1,4 @@
-//! One immutable piece of an index, read where it lies.
+//! One immutable piece of an index, read where it is.
 use std::sync::Arc;
 
 use super::build;

@@ -1,4 +1,4 @@
-//! The terms that a text is found by: its words, the parts of identifiers, n-grams where nothing stands between words;
+//! The terms that a text is found by: its words, the parts of identifiers, n-grams where nothing is between words;
 //! and the trigrams of a word.
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
@@ -132,7 +132,7 @@ pub(super) fn speaker(text: &str) -> u64 {
 pub(super) struct QueryTerms {
     /// Distinct terms.
     pub terms: Vec<u64>,
-    /// Of each distinct telling word its term and its trigrams; where nothing stands between words each n-gram, without.
+    /// Of each distinct telling word its term and its trigrams; where nothing is between words each n-gram, without.
     pub words: Vec<(u64, Vec<u32>)>,
 }
 

@@ -237,7 +237,7 @@ fn ask_everything(view: &View, vector: &[f32]) {
 
 #[test]
 fn a_segment_whose_numbers_were_altered_under_a_right_checksum_is_refused_or_leads_nowhere() {
-    // So many that their vectors lie in lists.
+    // So many that their vectors are in lists.
     let texts: Vec<String> = (0..4_200).map(|n| format!("Anna: entry number{} of some 文書 text", n % 97)).collect();
     let vectors = many(texts.len(), 4);
     let pairs = (0..).zip(texts.iter().zip(&vectors));
@@ -267,7 +267,7 @@ fn a_segment_whose_numbers_were_altered_under_a_right_checksum_is_refused_or_lea
                 Ok(segment) => ask_everything(&View::new(vec![Arc::new(segment), Arc::clone(&newer)]), &vectors[0]),
             }
         }
-        // The table: a section that lies elsewhere, or is shorter.
+        // The table: a section that is elsewhere, or is shorter.
         for (at, length) in [(range.start, range.len() / 2), (8, range.len().min(64)), (range.start, 0)] {
             let mut altered = whole.clone();
             layout::place(&mut altered, section, at, length);
@@ -301,7 +301,7 @@ fn a_segment_says_whose_vectors_it_holds_and_one_of_another_built_in_model_is_re
     assert!(refused.to_string().contains("another built-in model"), "{refused}");
 }
 
-/// Some entries that lie around a few topics.
+/// Some entries that are around a few topics.
 fn many(number: usize, dim: usize) -> Vec<Vec<f32>> {
     let mut state = 7_u64;
     let mut next = || {
@@ -441,7 +441,7 @@ fn entries_of(texts: &BTreeMap<u64, Option<String>>) -> (Vec<Entry<'_>>, Vec<u64
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// However the entries came to lie in segments, words find the same with the same scores.
+    /// However the entries came into segments, words find the same with the same scores.
     #[test]
     fn a_view_is_the_segment_of_its_live_entries(
         steps in prop::collection::vec(step(), 0..60),

@@ -1,11 +1,11 @@
-//! Vectors of one space, read where they lie in a segment.
+//! Vectors of one space, read where they are in a segment.
 use std::ops::Range;
 
 use super::layout::{Column, VectorSections};
 use super::segment::Segment;
 use crate::embed::normalize;
 
-/// Rows less their mean, read where they lie, each in its slot: in the order of ordinals, or inverted list by inverted list.
+/// Rows less their mean, read where they are, each in its slot: in the order of ordinals, or inverted list by inverted list.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub dim: usize,

@@ -9,7 +9,7 @@ use crate::interrupt::Pace;
 
 /// The square of a mean's length from which all rows are one: nothing would be left of them without it.
 const MAX_MEAN_SQUARE: f32 = 0.999;
-/// Of a [`Pace`]: some hundred rows lie between two checkpoints.
+/// Of a [`Pace`]: there are some hundred rows between two checkpoints.
 const STEPS_A_ROW: usize = 256;
 /// A residual's norm is at least this.
 const MIN_RESIDUAL_NORM: f32 = 1e-3;

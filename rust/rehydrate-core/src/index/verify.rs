@@ -143,7 +143,7 @@ fn verify_rows(segment: &Segment, sections: VectorSections, dim: usize, present:
     ensure(graph::fits(segment.section(sections.graph), dim, is_row), "a graph leads nowhere")
 }
 
-/// The lists that rows of `dim` components lie in, of which `held` are vectors.
+/// The lists that rows of `dim` components are in, of which `held` are vectors.
 fn verify_lists(
     segment: &Segment,
     sections: VectorSections,

@@ -100,7 +100,7 @@ impl View {
         })
     }
 
-    /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's
+    /// By the length of an entry, what a term that is there once gives of the most that it can give: BM25's
     /// division, made once a view.
     pub(super) fn share_of_one(&self) -> &[f32] {
         self.share_of_one.get_or_init(|| Box::new(BM25.shares_of_one(self.average_length)))

@@ -74,7 +74,7 @@ fn whole_hits(subject: &Subject<'_>, texts: &[Text<'_>]) -> Vec<i64> {
         };
     }
     let command = member_text(&code_points(texts[0].asked), &["command", "cmd", "commands"]);
-    let command = lossy(&command.unwrap_or_default()); // none where the tool is no shell
+    let command = lossy(&command.unwrap_or_default()); // none where the tool isn't a shell
     if PRINTS_FOUND.is_match(&command) {
         texts.iter().flat_map(|text| whole_files_in(subject, text, &lines(text.text))).collect()
     } else if GREPS.is_match(&command) {

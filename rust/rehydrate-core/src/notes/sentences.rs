@@ -1,4 +1,4 @@
-//! Sentences of a plain text, by its stops and lines, and what stands under a label in capitals.
+//! Sentences of a plain text, by its stops and lines, and what is under a label in capitals.
 //!
 //! Places are in bytes. Limits are in characters.
 use std::ops::Range;

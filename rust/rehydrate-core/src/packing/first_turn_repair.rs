@@ -1,11 +1,11 @@
 //! The first survivor: where a provider wants a user turn first, the user turn before the first survivor is pulled in.
 use crate::packing::pack::{Packing, Problem};
 
-/// Make the first kept unit that is no system unit one that may lead.
+/// Make the first kept unit that isn't a system unit one that may lead.
 ///
 /// The nearest unit before it that may lead is pulled in. Where the budget is too small for it, the kept units of least
 /// gain make room; where even that is not enough, the survivors before the first one that may lead are dropped instead.
-/// `skip` marks units that stand outside the order (system), `may_lead` those a conversation may begin with. A
+/// `skip` marks units that are outside the order (system), `may_lead` those a conversation may begin with. A
 /// conversation that did not begin with a leader in the first place is left as it is. Returns the unit pulled in.
 pub fn repair_first_turn(
     problem: &Problem<'_>,

@@ -1,6 +1,6 @@
 //! Packing into a token budget: plain greedy by score, and coverage greedy by gain per token.
 //!
-//! The items that are packed are units, and behind them the blocks of those units that may be kept in part. A unit with
+//! The items that are packed are units, and after them the blocks of those units that may be kept in part. A unit with
 //! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
 use crate::interrupt::Pace;
 use crate::packing::bucket_queue::{BucketQueue, NONE};
@@ -23,12 +23,12 @@ pub struct Problem<'a> {
     pub budget_tokens: u64,
 }
 
-/// The items that are blocks: all those behind the units.
+/// The items that are blocks: all those after the units.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks<'a> {
     /// Per unit, the blocks up to and with its own; empty where no unit has blocks.
     pub ends: &'a [u32],
-    /// Per block, the text it is of. A text's blocks stand one behind the other.
+    /// Per block, the text it is of. A text's blocks are one after the other.
     pub text: &'a [u32],
     /// Per text, the tokens of the mark in the place of a gap.
     pub mark_tokens: &'a [u32],

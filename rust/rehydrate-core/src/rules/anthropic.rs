@@ -38,7 +38,7 @@ pub struct Block {
 /// What the rules read of a block, and of those inside a result alike.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
-    /// None where it is no text block.
+    /// None where it isn't a text block.
     pub text: Option<Text>,
     pub is_thought: bool,
     /// Whether it says what it cites; a document's `{"enabled": true}` is a setting.

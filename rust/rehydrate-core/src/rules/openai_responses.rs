@@ -106,7 +106,7 @@ fn message_rules(item: &Item, found: &mut Vec<Violation>) {
 }
 
 fn reasoning_rules(items: &[Item], found: &mut Vec<Violation>) {
-    let mut following: Option<&Item> = None; // the next item that is no reasoning
+    let mut following: Option<&Item> = None; // the next item that isn't reasoning
     for item in items.iter().rev() {
         let Of::Reasoning { has_summary } = item.of else {
             following = Some(item);

@@ -1,7 +1,7 @@
 //! The rule for thinking whose prefix is not what was sent before.
 //!
 //! The API compares `system`, `tools` (except deferred ones) and every block before the thinking, without cache marks.
-//! Thinking is no part of the prefix, but each block depends on the one before: thinking may go from the front and from the
+//! Thinking isn't a part of the prefix, but each block depends on the one before: thinking may go from the front and from the
 //! end, and a gap among it is refused.
 //! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>
 use rustc_hash::FxHashMap;
@@ -17,7 +17,7 @@ pub struct Sent {
     pub after_summary: usize,
 }
 
-/// A block that is no thinking.
+/// A block that isn't thinking.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     /// Of its message.
@@ -32,7 +32,7 @@ pub struct Thought {
     /// Of its message.
     pub index: usize,
     pub text: usize,
-    /// How many blocks before it are no thinking.
+    /// How many blocks before it aren't thinking.
     pub offset: usize,
 }
 

@@ -24,18 +24,18 @@ pub(crate) fn idf(documents: usize, with_it: f64) -> f64 {
 }
 
 impl Bm25 {
-    /// The weight of a word of that `idf` which stands `count` times in a text of `length` words.
+    /// The weight of a word of that `idf` that occurs `count` times in a text of `length` words.
     pub fn term_weight(self, idf: f64, count: f64, length: f64, average_length: f64) -> f64 {
         let Self { k1, b } = self;
         idf * count * (k1 + 1.0) / (count + k1 * (1.0 - b + b * length / average_length))
     }
 
-    /// The most that a word of that `idf` can weigh, however often it stands in a text.
+    /// The most that a word of that `idf` can weigh, however often it occurs in a text.
     pub fn max_weight(self, idf: f32) -> f32 {
         idf * (self.k1 as f32 + 1.0)
     }
 
-    /// The share of [`Bm25::max_weight`] that a word has which stands once in a text, by the length of the text: the
+    /// The share of [`Bm25::max_weight`] that a word has that occurs once in a text, by the length of the text: the
     /// formula's division, made once for all texts.
     pub fn shares_of_one(self, average_length: f32) -> Vec<f32> {
         let Self { k1, b } = self;
@@ -44,7 +44,7 @@ impl Bm25 {
         (0..=u16::MAX).map(share).collect()
     }
 
-    /// The share of a word that stands `count` times, less `share_of_one`, that of a word that stands once.
+    /// The share of a word that occurs `count` times, less `share_of_one`, that of a word that occurs once.
     pub fn more_than_one(share_of_one: f32, count: f32) -> f32 {
         count / (count + 1.0 / share_of_one - 1.0) - share_of_one
     }

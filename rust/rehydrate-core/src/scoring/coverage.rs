@@ -160,7 +160,7 @@ const NONE: u32 = u32::MAX;
 const FREE: Slot = Slot { hash: 0, id: NONE };
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
-/// ascending hash too, so that each text walks through the table once, forwards. What is known of them lies by number.
+/// ascending hash too, so that each text walks through the table once, forwards. What is known of them is kept by number.
 struct FeatureTable {
     slots: Vec<Slot>,
     /// Bits by which a hash is shifted to its slot.

@@ -22,7 +22,7 @@ use crate::scoring::word_match::match_words;
 /// How opinions on messages are calibrated.
 const CALIBRATION: Calibration<f64> =
     Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.7, question_factor: 0.75 };
-/// A label seen on fewer messages is no speaker.
+/// A label seen on fewer messages isn't a speaker.
 const MIN_SPEAKER_MESSAGES: usize = 3;
 /// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
 /// usual weight of 0.4; it grows with that weight, so that a weight of 0 switches the query off.
@@ -116,16 +116,16 @@ impl Prepared {
     }
 
     fn weighted(&self, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> WeightedRows {
-        // Per token, in how many messages it stands and which was the last of them.
-        let mut seen = vec![(0_u32, u32::MAX); model.vocab_size()];
-        for &(message, bag) in bags {
-            let message = u32::try_from(message).expect("under 4 billion messages");
-            bag.ids().for_each(|token| {
-                let (messages, last) = &mut seen[token as usize];
-                *messages += u32::from(std::mem::replace(last, message) != message);
-            });
+        // In how many messages each token stands.
+        let mut document_frequency = vec![0_u32; model.vocab_size()];
+        for of_message in bags.chunk_by(|one, next| one.0 == next.0) {
+            let mut tokens: Vec<u16> = of_message.iter().flat_map(|(_, bag)| bag.ids()).collect();
+            if of_message.len() > 1 {
+                tokens.sort_unstable();
+                tokens.dedup();
+            }
+            tokens.into_iter().for_each(|token| document_frequency[token as usize] += 1);
         }
-        let document_frequency: Vec<u32> = seen.into_iter().map(|(messages, _)| messages).collect();
         let messages = self.messages.len();
         // By frequency, not by token: far fewer logarithms.
         #[expect(clippy::cast_possible_truncation, reason = "weights of single-precision vectors")]

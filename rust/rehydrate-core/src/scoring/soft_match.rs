@@ -42,7 +42,7 @@ pub(crate) fn soft_match(
     grams.truncate(QUERY_GRAMS);
     let known = &present[..present.partition_point(|&token| !model.is_hashed(token))];
 
-    // Tokens that occur are numbered, so that what is known of them lies together.
+    // Tokens that occur are numbered, so that what is known of them is close together.
     let mut number = vec![0_u16; document_frequency.len()];
     (0..).zip(&present).for_each(|(at, &token)| number[token as usize] = at);
     let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());

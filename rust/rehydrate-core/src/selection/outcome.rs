@@ -34,7 +34,7 @@ pub struct Selection {
     pub unit_tokens: Vec<u32>,
     /// Per unit, the share of what it mentions that nothing kept mentions; 1 where it mentions nothing.
     pub unsaid: Vec<f64>,
-    /// Per unit, whether a user's directive stands in what is kept of it.
+    /// Per unit, whether a user's directive is in what is kept of it.
     pub has_directive: Vec<bool>,
     /// The query's part of the objective, 0 to 1.
     pub query_share: f64,

@@ -132,7 +132,7 @@ impl Background {
     /// indexes again. Whoever is filing already is not waited for.
     ///
     /// # Errors
-    /// That it was interrupted. A disk that is full is no error: the items are found without the file too.
+    /// That it was interrupted. A disk that is full isn't an error: the items are found without the file too.
     pub fn file(&self, build_context: &BuildContext, name: &str) -> Result<()> {
         if build_context.connections.is_read_only
             || self.stop.load(Ordering::SeqCst)

@@ -44,7 +44,7 @@ pub(super) enum Extent {
     All,
 }
 
-/// A file to be built: of `(low, high]`, behind `older` ranges, in place of `replaced` ones.
+/// A file to be built: of `(low, high]`, after `older` ranges, in place of `replaced` ones.
 struct Job {
     low: i64,
     high: i64,
@@ -185,7 +185,7 @@ impl BuildContext {
             let low = planned[from].low;
             let high = self.high_of(row.id, low, planned[to].high, most)?;
             let older = planned[..from].iter().filter_map(|range| range.indexed.clone()).collect();
-            // Damaged files lie between the others, and are replaced with what takes their place.
+            // Damaged files are between the others, and are replaced with what takes their place.
             let replaced = files.iter().filter(|file| file.high > low && file.high <= high).cloned().collect();
             Ok(Some((row.id, row.generation, Job { low, high, older, replaced })))
         };

@@ -199,7 +199,7 @@ impl Connections {
         })
     }
 
-    /// Work of the connection that writes which is no transaction; None is tried again.
+    /// Work of the connection that writes which isn't a transaction; None is tried again.
     fn alone<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<Option<T>>) -> Result<T> {
         self.check_reentry()?;
         let mut patience = Patience::new(&self.path, self.busy);

@@ -52,7 +52,7 @@ pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
 
 /// Before SQLite touches it: something else is not even opened.
 ///
-/// SQLite takes up what lies beside a file too. A journal may name a path, which SQLite removes when it has rolled the journal
+/// SQLite takes up what is beside a file too. A journal may name a path, which SQLite removes when it has rolled the journal
 /// back; no journal of ours names one.
 pub(super) fn check_header(path: &Path) -> Result<()> {
     let journal = files::beside(path, JOURNAL);
@@ -117,7 +117,7 @@ pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<Connection> {
         Ok(connection)
     });
     let opened = match opened {
-        // Where not even the files beside it can be made, nobody can write to it either, unless a log lies there.
+        // Where not even the files beside it can be made, nobody can write to it either, unless a log is there.
         Err(error) if is_read_only && is_unreachable(&error) && !files::has_log(path) => {
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             Connection::open_with_flags(files::immutable_uri(path), flags)

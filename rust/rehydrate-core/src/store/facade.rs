@@ -96,7 +96,7 @@ impl Store {
     /// Open the store at `path`, which is made where there is none.
     ///
     /// # Errors
-    /// A file that is no store, is of a later version, is damaged or cannot be opened.
+    /// A file that isn't a store, is of a later version, is damaged or cannot be opened.
     pub fn open(path: &Path, options: Options) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
@@ -184,7 +184,7 @@ impl Store {
     /// The items that handles name; None where this namespace has none of that handle.
     ///
     /// # Errors
-    /// Strings that are no handles, and what keeps a file from being read.
+    /// Strings that aren't handles, and what keeps a file from being read.
     pub fn get(&self, namespace: &str, handles: &[String]) -> Result<Vec<Option<Item>>> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
@@ -216,7 +216,7 @@ impl Store {
     /// Delete items; how many were there. Their texts may stay in SQLite's log for a while: [`Store::purge`] sees to that.
     ///
     /// # Errors
-    /// Strings that are no handles, and what keeps a file from being written.
+    /// Strings that aren't handles, and what keeps a file from being written.
     pub fn forget(&self, namespace: &str, handles: &[String]) -> Result<usize> {
         self.change(namespace, 0, |writing| {
             let ids = writing.find_all(handles)?;

@@ -4,7 +4,7 @@
 //! none of them, so the parent closes every connection before it forks, and both open their own afterwards. All of this is
 //! atomics: a child must not wait for threads that it does not have.
 //!
-//! The guard is no lock. Between its closing and the fork, hooks of other libraries run, and they may wait for a lock whose
+//! The guard isn't a lock. Between its closing and the fork, hooks of other libraries run, and they may wait for a lock whose
 //! owner waits here (`logging` has such a hook). So nobody waits for a fork longer than [`HOOKS_PATIENCE`]: who goes in
 //! after that is counted, and a child that was copied then is refused every store.
 use std::sync::atomic::Ordering::SeqCst;

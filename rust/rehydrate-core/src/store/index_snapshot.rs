@@ -226,7 +226,7 @@ impl Rows {
         Ok(rows)
     }
 
-    /// The bytes of a segment of them, to stand behind `older` ranges.
+    /// The bytes of a segment of them, to come after `older` ranges.
     pub fn build(&self, older: &[IndexedRange], index: VectorIndex) -> Vec<u8> {
         let entries: Vec<Entry<'_>> = self
             .items
@@ -327,7 +327,7 @@ fn assemble(
     Ok(None)
 }
 
-/// Make ranges of `(low, high]` behind those that are there. Small ranges beyond the files are made one, the sizes of those
+/// Make ranges of `(low, high]` after those that are there. Small ranges beyond the files are made one, the sizes of those
 /// that stay at least doubling, so that an item is indexed again a few times only.
 fn append(
     connections: &Connections,

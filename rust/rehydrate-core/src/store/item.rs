@@ -15,7 +15,7 @@ const HANDLE_LETTERS: usize = 26;
 /// Of what isn't a handle, in an error: it may be a secret, and errors are logged.
 const SHOWN_LETTERS: usize = 12;
 
-/// Where an item stands between every prompt and an archive.
+/// Where an item is between every prompt and an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Tier {
@@ -189,7 +189,7 @@ pub struct Filter {
 }
 
 /// # Errors
-/// A name too long, or with a NUL, which cannot be told apart everywhere.
+/// A name too long, or with a NUL, which cannot be distinguished everywhere.
 pub(super) fn verify_name(what: &str, name: &str) -> Result<()> {
     if name.len() > MAX_NAME_BYTES {
         let len = name.len();
@@ -261,7 +261,7 @@ pub(super) fn key_in(handle: &str) -> Result<Key> {
     })
 }
 
-/// Strings in one value: each behind its length.
+/// Strings in one value: each after its length.
 pub(super) fn join(strings: &[String]) -> Vec<u8> {
     let mut joined = Vec::new();
     for string in strings {

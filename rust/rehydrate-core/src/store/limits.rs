@@ -10,7 +10,7 @@ const TRUST_MS: f64 = 120.0 * DAY_MS as f64;
 /// Being shown twice as often makes up for this much age.
 const USE_MS: f64 = 30.0 * DAY_MS as f64;
 
-/// How much a namespace may hold; None is no limit.
+/// How much a namespace may hold; None isn't a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Items.

@@ -96,7 +96,7 @@ impl Namespace {
     }
 }
 
-/// The mark that tells one model's vectors from another's in an index.
+/// The mark that distinguishes one model's vectors from another's in an index.
 pub(super) fn fingerprint_of(space: &str, dim: i64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(space.as_bytes(), dim.unsigned_abs())
 }

@@ -32,7 +32,7 @@ impl Notes {
 
 /// Items whose uses are remembered between two writes.
 pub(super) const NOTED_USES: usize = 4096;
-/// Namespaces whose additions are counted. A file more or less is no loss.
+/// Namespaces whose additions are counted. A file more or less loses nothing.
 const NOTED_NAMESPACES: usize = 4096;
 
 #[cfg(test)]

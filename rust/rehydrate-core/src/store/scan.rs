@@ -23,7 +23,7 @@ fn has_signs_in_short_words(query: &str) -> bool {
     letters <= 2 && !query.contains(char::is_whitespace)
 }
 
-/// The best `limit` items that contain the query: those where it stands by itself first, then the newest.
+/// The best `limit` items that contain the query: those where it is by itself first, then the newest.
 pub(super) fn scan(
     reading: &ReadTransaction<'_>,
     query: &str,

@@ -236,7 +236,7 @@ type Found = (index::Hit, Item);
 
 fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
     checkpoint();
-    // What is no UTF-8 is shown whole: places in it are places in its replacement.
+    // What isn't UTF-8 is shown whole: places in it are places in its replacement.
     let snippet = std::str::from_utf8(&item.text).map_or(0..item.text.len(), |text| snippet::snippet(text, query));
     let (score, text, trigram, cosine) = (found.score, found.text, found.trigram, found.cosine);
     Hit { item, snippet, score, text, trigram, cosine }

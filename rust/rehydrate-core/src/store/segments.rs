@@ -139,7 +139,7 @@ impl Folder {
         Segment::open(Arc::new(bytes)).ok().map(|segment| segment.with(self.vectors))
     }
 
-    /// Whether it is no link: somebody else's may lead anywhere, and files there are not ours to make or to remove.
+    /// Whether it isn't a link: somebody else's may lead anywhere, and files there are not ours to make or to remove.
     fn is_own(&self) -> bool {
         !self.path.is_symlink()
     }
@@ -212,7 +212,7 @@ impl Folder {
         &self.path
     }
 
-    /// Whether nothing stands in its place.
+    /// Whether nothing is in its place.
     pub fn is_absent(&self) -> bool {
         self.path.symlink_metadata().is_err_and(|error| is_nothing(&error))
     }
@@ -231,7 +231,7 @@ impl Folder {
         files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(path)
     }
 
-    /// Take away what stands in the folder's place and in the lock's, and let their owner use them: by their names they are
+    /// Take away what is in the folder's place and in the lock's, and let their owner use them: by their names they are
     /// ours, and hold nothing that cannot be made again.
     pub fn mend(&self) {
         if self.is_own() && self.path.is_dir() {

@@ -1,6 +1,6 @@
 //! Snippets: the part of a text around what a query found, cut between sentences or lines.
 //!
-//! One pass over the text for the query's words, and a second one for the query as it stands where it holds none of
+//! One pass over the text for the query's words, and a second one for the query as it is where it holds none of
 //! them. Both are linear and may be interrupted: no lock is held here.
 use std::ops::Range;
 
@@ -45,14 +45,14 @@ pub fn snippet(text: &str, query: &str) -> Range<usize> {
     cut(text, start..start + SNIPPET_BYTES)
 }
 
-/// Where the query stands in a text as it is, case aside: Knuth, Morris and Pratt, over lower-cased characters, since
+/// Where the query is in a text as it is, case aside: Knuth, Morris and Pratt, over lower-cased characters, since
 /// lower-casing changes lengths and no character is looked at twice.
 fn find_lower(text: &str, query: &str) -> Option<usize> {
     let wanted: Vec<char> = query.chars().flat_map(char::to_lowercase).collect();
     if wanted.is_empty() {
         return None;
     }
-    // How much of `wanted` still stands when what follows so many of its characters is another one.
+    // How much of `wanted` still holds when what follows so many of its characters is another one.
     let mut still = vec![0; wanted.len()];
     let mut matched = 0;
     for at in 1..wanted.len() {
@@ -81,14 +81,14 @@ fn find_lower(text: &str, query: &str) -> Option<usize> {
     None
 }
 
-/// A word of the query where it stands in a text.
+/// A word of the query where it is in a text.
 struct Match {
     at: usize,
     /// The number of the word in the query.
     word: usize,
 }
 
-/// Where the match stands from which a snippet's length holds the greatest weight of different words.
+/// The match from which on a snippet's length holds the greatest weight of different words.
 fn densest(matches: &[Match]) -> Option<usize> {
     let words = matches.iter().map(|found| found.word + 1).max()?;
     let (mut counts, mut inside) = (vec![0_u32; words], vec![0_u32; words]);
@@ -103,7 +103,7 @@ fn densest(matches: &[Match]) -> Option<usize> {
             weight += if inside[word] == 1 { 1.0 / f64::from(counts[word]) } else { 0.0 };
             end += 1;
         }
-        // As good and nearby: what weighs most then stands at the beginning, not just before the cut.
+        // As good and nearby: what weighs most is at the beginning then, not just before the cut.
         let is_near = first.is_some_and(|first: usize| start.at < first + reach);
         if weight > best + 1e-9 || (is_near && weight > best - 1e-9) {
             (best, first) = (weight, Some(start.at));

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::Pace;
 
 /// Made with the first thread: a store without any stays as older versions of this crate made it. A record's id is its
-/// thread's and its number in one, so that a thread lies together.
+/// thread's and its number in one, so that a thread is in one place.
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS threads (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -104,7 +104,7 @@ impl Thread {
     }
 
     fn record_id(&self, number: u64) -> i64 {
-        // Added: `MAX_RECORDS` itself is where the next thread begins, and is no number's bits.
+        // Added: `MAX_RECORDS` itself is where the next thread begins, and is the bits of no number.
         (self.id << NUMBER_BITS) + number.cast_signed()
     }
 

@@ -19,7 +19,7 @@ pub(super) struct WriteTransaction<'a> {
 impl<'a> WriteTransaction<'a> {
     pub fn begin(transaction: &'a Transaction<'a>, namespace: Namespace, now_ms: i64) -> Attempt<Self> {
         let clock = transaction.prepare_cached("SELECT rev FROM clock")?.query_row([], |row| count_at(row, 0))?;
-        // The file's word: behind its own writes, the clock would give a number that indexes passed already.
+        // The file's word: after its own writes, the clock would give a number that indexes passed already.
         let clock = clock.max(namespace.sequence);
         Ok(Self { transaction, namespace, now_ms, clock })
     }
@@ -284,7 +284,7 @@ impl<'a> WriteTransaction<'a> {
     }
 }
 
-/// Count how often searches showed items. That is no change of them: it takes no sequence number.
+/// Count how often searches showed items. That isn't a change of them: it takes no sequence number.
 pub(super) fn count_uses(transaction: &Transaction<'_>, uses: &[(i64, u64)], now_ms: i64) -> Attempt<()> {
     for &(id, count) in uses {
         transaction.prepare_cached("UPDATE items SET uses = uses + ?2, used = ?3 WHERE id = ?1")?.execute((

@@ -36,7 +36,7 @@ pub fn hash(piece: &[u8]) -> u64 {
     fold(hash ^ 0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03)
 }
 
-/// The sixteen bytes from `start`, zeros behind the end.
+/// The sixteen bytes from `start`, zeros after the end.
 #[inline(always)]
 pub fn window(bytes: &[u8], start: usize) -> u128 {
     match bytes.get(start..start + 16) {

@@ -206,7 +206,7 @@ mod ascii {
         (chunk | passes_high | !reaches_low) & (EACH * 0x80)
     }
 
-    /// The byte at a place; behind the end 0, which ends every run but that of other characters.
+    /// The byte at a place; after the end 0, which ends every run but that of other characters.
     #[inline(always)]
     fn byte_at(bytes: &[u8], at: usize) -> u8 {
         bytes.get(at).copied().unwrap_or(0)
@@ -262,7 +262,7 @@ mod wide {
     /// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
     ///
     /// The first run is greedy. If nothing is left for the second, the first gives back as much as the second needs:
-    /// down to the last character that may stand in either.
+    /// down to the last character that may be in either.
     fn o200k_small_word(text: &str, start: usize) -> Option<usize> {
         let mut after_either = None;
         let mut end = start;
@@ -357,7 +357,7 @@ mod tests {
         for c in char::MIN..=char::MAX {
             // Beyond the first two planes there are ideographs, tags and nothing: every ideograph is still tried, but all
             // its neighbours only on a sample; of nothing a sample is enough. Where CI does not ask for more, a sample of
-            // what stands beyond the scripts of words is enough too.
+            // what is beyond the scripts of words is enough too.
             let tried = u32::from(c) % 64 == 0 || ('\u{E0000}'..'\u{E0200}').contains(&c);
             if (c >= '\u{40000}' || (c >= '\u{3400}' && !deep)) && !tried {
                 continue;

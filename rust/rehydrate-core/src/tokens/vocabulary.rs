@@ -32,7 +32,7 @@ pub static O200K_BASE: Vocabulary = vocabulary!("o200k_base");
 pub static CL100K_BASE: Vocabulary = vocabulary!("cl100k_base");
 
 impl Vocabulary {
-    /// The rank of a piece: the smaller, the earlier it merges. [`NO_RANK`] if it is no token.
+    /// The rank of a piece: the smaller, the earlier it merges. [`NO_RANK`] if it isn't a token.
     pub fn rank(&self, piece: &[u8]) -> u32 {
         match piece.len() {
             1..=SHORT => self.rank_of_key(layout::key(layout::window(piece, 0), piece.len())),

@@ -1,4 +1,4 @@
-//! The file: whose it is, what is no store, what a purge and a stranger leave in it.
+//! The file: whose it is, what isn't a store, what a purge and a stranger leave in it.
 #[cfg(unix)]
 use std::path::Path;
 

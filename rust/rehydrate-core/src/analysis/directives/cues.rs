@@ -1,7 +1,7 @@
 //! The words by which people lay something down, by language and by what they say about a sentence.
 //!
-//! A phrase matches whole words. `*` behind it lets its last word go on; in front of it, a few letters may stand before the
-//! word, as Hebrew and Arabic write them. `^` wants it first in a clause, or behind a "please". What is written without
+//! A phrase matches whole words. `*` after it lets its last word go on; in front of it, a few letters may come before the
+//! word, as Hebrew and Arabic write them. `^` wants it first in a clause, or after a "please". What is written without
 //! spaces matches anywhere. All are compared lower-cased and folded (scripts.rs).
 
 /// The role of a phrase in its sentence.
@@ -13,7 +13,7 @@ pub(super) enum Cue {
     Unless,
     /// One of several signs of which two are needed, by its kind.
     Sign(u32),
-    /// The sentence tells of somebody from here on: "I", "it was".
+    /// The sentence is about somebody from here on: "I", "it was".
     Tale,
     /// A figure of speech that has such a word in it: "don't worry", "must have been".
     Figure,

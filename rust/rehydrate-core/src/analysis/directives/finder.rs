@@ -1,4 +1,4 @@
-//! The finder of cues: which phrases stand in a sentence, looked up by their first words.
+//! The finder of cues: which phrases are in a sentence, looked up by their first words.
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use once_cell::race::OnceBox;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,7 +14,7 @@ pub(super) struct Finder {
     by_word: FxHashMap<String, Vec<usize>>,
     /// Those of one word that may go on, by the first [`OPEN_CHARS`] of it.
     open: FxHashMap<String, Vec<usize>>,
-    /// Those that a few letters may stand before.
+    /// Those that a few letters may come before.
     behind_prefix: FxHashMap<String, Vec<usize>>,
     /// Those of scripts without spaces: a literal that is found is the phrase of its index.
     unspaced: Unspaced,
@@ -23,7 +23,7 @@ pub(super) struct Finder {
 }
 
 struct Phrase {
-    /// Its words, with a space behind them unless the last may go on.
+    /// Its words, with a space after them unless the last may go on.
     words: String,
     is_first: bool,
     cue: Cue,

@@ -111,7 +111,7 @@ fn next_end(text: &str) -> Range<usize> {
     text.len()..text.len()
 }
 
-/// Whether a stop ends a sentence by what comes behind it: not within a name or a number.
+/// Whether a stop ends a sentence by what comes after it: not within a name or a number.
 fn ends_here(after: &str) -> bool {
     after.chars().next().is_none_or(|next| next.is_whitespace() || matches!(next, '"' | ')' | '?' | '!'))
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// How many characters a tokenizer may make of one.
 const MAX_GROWTH: f64 = 256.0;
 
-/// Refuse a `tokenizer.json` that makes too much of a text. What is no tokenizer passes: whoever reads it says so.
+/// Refuse a `tokenizer.json` that makes too much of a text. What isn't a tokenizer passes: whoever reads it says so.
 ///
 /// # Errors
 /// [`Error::ModelFile`].
@@ -27,7 +27,7 @@ pub fn check(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// How many characters one may become in a step of a tokenizer, and in those inside; None for what is no step.
+/// How many characters one may become in a step of a tokenizer, and in those inside; None for what isn't a step.
 fn growth(step: &Value) -> Option<f64> {
     if !step.is_object() {
         return Some(1.0);

@@ -13,7 +13,7 @@ static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 /// Load the library at an absolute path. The first one that loads serves the whole process.
 ///
 /// # Errors
-/// [`Error::ModelFile`] where it is no such library, or too old. One that is damaged in the middle can crash the
+/// [`Error::ModelFile`] where it isn't such a library, or too old. One that is damaged in the middle can crash the
 /// process in the system's loader: check it before.
 pub fn open_library(library: &Path) -> Result<()> {
     static OPENING: Mutex<()> = Mutex::new(());

@@ -1,7 +1,7 @@
 //! BERT's normaliser and pre-tokenizer, character by character, by tables filled a page at a time on first use.
 //!
 //! The passes themselves are in [`chunk`], in the order of the `tokenizers` crate and on the same two Unicode crates:
-//! old ones (Unicode 8 and 9; opening brackets beyond ASCII are no punctuation to them), but the model's ids were made
+//! old ones (Unicode 8 and 9; opening brackets beyond ASCII aren't punctuation to them), but the model's ids were made
 //! with them. The tables are [`chunk`] asked about one character, so the two cannot disagree; the one thing that
 //! depends on neighbours is the canonical order of combining marks, and [`Normal::Reorders`] says where it matters.
 
@@ -23,7 +23,7 @@ pub enum Normal {
     Reorders,
 }
 
-/// The outcome of `char`, whatever stands beside it; a table look-up.
+/// The outcome of `char`, whatever is beside it; a table look-up.
 #[inline]
 pub fn of(char: char) -> Normal {
     let code = char as usize;

@@ -25,14 +25,14 @@ struct Node {
 const NO_ID: u16 = u16::MAX;
 /// No byte: the label of the roots and of slots not in use.
 const NO_LABEL: u16 = u16::MAX;
-/// A base and its children lie in the same block, as exclusive or changes the lowest eight bits only.
+/// A base and its children are in the same block, as exclusive or changes the lowest eight bits only.
 const BLOCK: usize = 256;
 
 impl Trie {
     /// Builds the trie from tokens and their ids, below `u16::MAX`, each list sorted and without repetition.
     pub fn new(starting: &[(&[u8], u16)], continuing: &[(&[u8], u16)]) -> Trie {
         let mut builder = Builder::new();
-        // Breadth first: the nodes near the roots, which every word passes, lie together.
+        // Breadth first: the nodes near the roots, which every word passes, are close together.
         let mut level = vec![(Root::Starting as usize, starting), (Root::Continuing as usize, continuing)];
         let mut depth = 0;
         let mut labels = Vec::new();
@@ -93,7 +93,7 @@ impl Builder {
     /// How many blocks are searched for room before a new one is added: more pack better and build slower.
     const OPEN_BLOCKS: usize = 2;
 
-    /// The first block holds the roots, and base 0, which the leaves have: no other node may lie there.
+    /// The first block holds the roots, and base 0, which the leaves have: no other node may be there.
     fn new() -> Builder {
         let mut builder = Builder { nodes: Vec::new(), is_base: Vec::new(), free: Vec::new() };
         builder.add_block();
