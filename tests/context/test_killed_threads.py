@@ -35,8 +35,8 @@ def run(path, seed):
             _say(len(context.history))
 
 
-def _say(*told):
-    sys.stdout.write(json.dumps(told) + "\n")
+def _say(*values):
+    sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
 
 

@@ -14,9 +14,10 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
 from operator import is_not
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import REMAINDER_PREFIX
 from rehydrate.context.records import Kind, Record, header, shared
 from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
@@ -25,39 +26,13 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import ENTRIES, plain
 
 if TYPE_CHECKING:
-    from rehydrate._native import ContextStore
-    from rehydrate.context.history import Entries, PromptState, Waiting
+    from rehydrate.context.history import Entries, PromptState
+    from rehydrate.context.thread import Snapshot, Thread
     from rehydrate.memory.store import ThreadStore
     from rehydrate.prompt.ir import CompiledPrompt
 
 
-class Logged(Protocol):
-    """The parts of a `Thread` that are written."""
-
-    entries: Entries
-    state: PromptState
-    waiting: Waiting
-    store: ContextStore
-    remainders: Remainders
-
-
-class Snapshot(NamedTuple):
-    """A thread at one time."""
-
-    entries: int
-    """How many there were."""
-    state: PromptState
-    waiting: Waiting
-    store: tuple[int, int]
-    """The mark of its context store: how many operations there were, and entries it had read."""
-
-    @classmethod
-    def of(cls, thread: Logged) -> Snapshot:
-        """Return the thread as it is now."""
-        return cls(len(thread.entries), thread.state, thread.waiting, thread.store.mark())
-
-
-LogMark = tuple[int, Snapshot]
+LogMark = tuple[int, "Snapshot"]
 """The end of a log at one time: how many records it had, and what of the thread was in them."""
 
 
@@ -74,7 +49,7 @@ class Log:
         store: ThreadStore,
         namespace: str,
         name: str,
-        thread: Logged,
+        thread: Thread,
         records: int,
         *,
         originals: EntryOriginals | None,
@@ -89,7 +64,7 @@ class Log:
         self.name = name
         self.saves_entries = saves_entries
         self.store = store
-        self._mark: LogMark = records, Snapshot.of(thread)
+        self._mark: LogMark = records, thread.snapshot()
         self._saved_remainders = set(thread.remainders)
         self._originals = originals
         self._clock = clock
@@ -111,7 +86,7 @@ class Log:
         """The end of what is written."""
         return self._mark if self._doubt is None else self._doubt
 
-    def save(self, thread: Logged) -> None:
+    def save(self, thread: Thread) -> None:
         """Write what is new since the last call: all of it, or nothing.
 
         Raises StoreError, and UnreadableIRError for an entry that JSON cannot hold.
@@ -145,7 +120,7 @@ class Log:
             records.append(Record(Kind.OPERATIONS, now, content))
         if len(records) == len(begun):
             return
-        self._mark = self._append(records), Snapshot.of(thread)
+        self._mark = self._append(records), thread.snapshot()
         if self._originals is not None:
             self._originals.note_saved(originals)
         self._saved_remainders = set(remainders)
@@ -273,7 +248,6 @@ def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, A
     return {"same": same, "rest": rest}
 
 
-PREFIX = "rest_"
 MAX_REMAINDERS = 16
 """The oldest go first. What is in them can be found again by asking again."""
 
@@ -289,7 +263,7 @@ class Remainders(dict[str, tuple[Section, ...]]):
         """
         named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
         hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
-        handle = PREFIX + hashed.hexdigest()
+        handle = REMAINDER_PREFIX + hashed.hexdigest()
         self.pop(handle, None)  # to the end; a call at the same time misses it at worst
         self.take({handle: tuple(sections)})
         return handle

@@ -50,7 +50,7 @@ impl Status {
 }
 
 /// Where a text is in the thread, in characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     pub entry: i64,
     pub piece: i64,

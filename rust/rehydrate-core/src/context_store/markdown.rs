@@ -162,12 +162,12 @@ pub fn within(room: i64, entries: &[(i64, Line)], counter: Counter) -> Vec<Line>
     rest.dedup();
     let written = |entries: &[i64]| entries.iter().map(|entry| format!("#{entry}")).collect::<Vec<_>>().join(" ");
     let mut handles = &rest[..];
-    let mut told = written(handles);
-    while !handles.is_empty() && tokens(&[told.clone().into_bytes()], counter) > LEAST.max(left - BESIDE_HANDLES) {
+    let mut line = written(handles);
+    while !handles.is_empty() && tokens(&[line.clone().into_bytes()], counter) > LEAST.max(left - BESIDE_HANDLES) {
         handles = &handles[handles.len() / 3 + 1..];
-        told = format!("... {}", written(handles));
+        line = format!("... {}", written(handles));
     }
-    shown.push(format!("- {count} more: {told}").into_bytes());
+    shown.push(format!("- {count} more: {line}").into_bytes());
     shown
 }
 
