@@ -20,6 +20,7 @@ from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store import Heading, Status
+from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.tool_calls import Scope
 from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
@@ -42,7 +43,7 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, Provider, Unit
-from rehydrate.prompt.ir import Segment
+from rehydrate.prompt.ir import CompiledPrompt, Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
 from rehydrate.prompt.request import TimeRange
@@ -220,6 +221,7 @@ __all__ = [
     "plain",
     "plain_at",
     "prompt_changes",
+    "prompt_digest",
     "prompt_rows",
     "proposal_prompt",
     "provider_of",
@@ -262,6 +264,7 @@ __all__ = [
     "shown",
     "snippets",
     "stale_thinking",
+    "state_content",
     "summary_message",
     "summary_prompt",
     "taken_back",
@@ -1272,6 +1275,13 @@ def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 # Values as JSON gives them back: the very objects where it has them as they are. `path` is that of
 # the list, for UnreadableIRError, and `start` the number of the first.
 def kept_values(values: Sequence[Any], path: str, start: int) -> list[Any]: ...
+
+# The content of the record of a state, compared with the one that was recorded before it; `entries`
+# are those of the thread. It raises UnreadableIRError for what JSON cannot hold.
+def state_content(state: PromptState, before: PromptState, entries: Entries) -> dict[str, Any]: ...
+
+# 128 bits of all that a provider is sent of a prompt, hexadecimal.
+def prompt_digest(prompt: CompiledPrompt) -> str: ...
 
 # The texts that another form of the same entries does not show as they are, each with what it shows
 # in their place.

@@ -10,26 +10,23 @@ grow with the conversation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
-from operator import is_not
 from typing import TYPE_CHECKING, Any
 
+from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import REMAINDER_PREFIX
-from rehydrate.context.records import Kind, Record, header, shared
+from rehydrate.context.records import Kind, Record, header
 from rehydrate.errors import StoreClosedError, UnknownHandleError
-from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import About, handle_of_text
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.serialize import ENTRIES, plain
+from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
-    from rehydrate.context.history import Entries, PromptState
+    from rehydrate.context.history import Entries
     from rehydrate.context.thread import Snapshot, Thread
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.ir import CompiledPrompt
 
 
 LogMark = tuple[int, "Snapshot"]
@@ -111,7 +108,8 @@ class Log:
                 content = {"handle": handle, "sections": plain(sections, handle)}
                 records.append(Record(Kind.REMAINDER, now, content))
         if state is not saved.state:
-            records.append(state_record(state, saved.state, entries, now))
+            content = _native.state_content(state, saved.state, entries)
+            records.append(Record(Kind.STATE, now, content))
         if waiting != saved.waiting:
             content = {"waiting": plain(waiting, "waiting")}
             records.append(Record(Kind.WAITING, now, content))
@@ -177,75 +175,6 @@ class Log:
         number = self._mark[0]
         self.store.append_records(self.namespace, self.name, number, self._rows)
         return number + len(records)
-
-
-LISTS = ("sections", "tools", "late_bound")
-"""Fields of a state that only grow."""
-COUNTS = ("seen", "turn", "job_tokens", "prompts", "compactions")
-"""Fields of a state that are numbers."""
-
-
-def state_record(state: PromptState, before: PromptState, entries: Entries, time: float) -> Record:
-    """Return the record of a state, compared with the one that was recorded before it.
-
-    The trace of the passes is left out: nothing goes on from it.
-    Raises UnreadableIRError for content that JSON cannot hold.
-    """
-    ir, old = state.shown, before.shown
-    request, asked = plain(ir.request, "request"), plain(old.request, "request")
-    content = {
-        **{name: getattr(state, name) for name in COUNTS},
-        "missing_hot": None if state.missing_hot is None else sorted(state.missing_hot),
-        "has_ir": state.ir is not None,
-        "sent": None if state.sent is None else _sent(state, before),
-        "request": {name: value for name, value in request.items() if value != asked[name]},
-        "counter": ir.counter,
-        "breakpoints": list(ir.breakpoints),
-        "meta": {
-            **plain(replace(ir.meta, dropped=(), trace=()), "meta"),
-            "dropped": _new_of(ir.meta.dropped, old.meta.dropped, "meta.dropped"),
-        },
-        "history": _new_of_history(ir.history, old.history, entries),
-        **{name: _new_of(getattr(ir, name), getattr(old, name), name) for name in LISTS},
-    }
-    return Record(Kind.STATE, time, content)
-
-
-def _sent(state: PromptState, before: PromptState) -> dict[str, Any] | str:
-    """Return what identifies the prompt that was sent; "before": it is the one sent before."""
-    sent = state.sent
-    if sent is None or sent is before.sent:
-        return "before"
-    return {"provider": sent.provider, "model": sent.model, "digest": digest_of(sent)}
-
-
-def digest_of(prompt: CompiledPrompt) -> str:
-    """Return 128 bits of all that a provider is sent, hexadecimal."""
-    hashed = blake2b(digest_size=16)
-    for segment in prompt.segments:
-        hashed.update(segment.digest.encode())
-    return hashed.hexdigest()
-
-
-def _new_of(now: Sequence[Any], old: Sequence[Any], path: str) -> list[Any]:
-    """Return how many items at the beginning are those of before, and the others as JSON."""
-    same = shared(now, old, is_not)
-    return [same, plain(now[same:], path)]
-
-
-def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, Any]:
-    """Return how many entries at the beginning are those of before; of each other one the index,
-    the tokens, and, where it is not shown as it was added, what is shown."""
-    is_now = now.indices
-    same = min(shared(now.entries, old.entries, is_not), shared(is_now, old.indices))
-    rest: list[list[Any]] = []
-    for position in range(same, len(now.entries)):
-        index, entry = is_now[position], now.entries[position]
-        row = [index, now.tokens[position]]
-        if not (index < len(entries) and entry is entries.at(index)):
-            row.append(plain(entry, f"{ENTRIES}[{index}]"))
-        rest.append(row)
-    return {"same": same, "rest": rest}
 
 
 MAX_REMAINDERS = 16

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
-from itertools import compress, count
-from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native, formats
@@ -265,10 +263,3 @@ def _texts_of(entry: str, format: str) -> list[str]:  # noqa: A002  the field's 
     except InvalidMessageError:  # a host's own, kept as it came
         return []
     return [piece.text for message in messages for piece in message.pieces]
-
-
-def shared(
-    one: Sequence[Any], other: Sequence[Any], differ: Callable[[Any, Any], bool] = ne
-) -> int:
-    """Return how many items both begin with."""
-    return next(compress(count(), map(differ, one, other)), min(len(one), len(other)))

@@ -1,4 +1,6 @@
 //! The records of a thread, for Python: what they can hold, which count, and what they add up to.
+mod state;
+
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -6,6 +8,7 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
 use rehydrate_core::excerpts::grouped;
 use rehydrate_core::thread_log::{self as core, Redacted, Row, Unreadable};
 
+pub use self::state::{prompt_digest, state_content};
 use crate::checks::{SHOWN, shown};
 use crate::convert::{bytes_of, string_of};
 use crate::errors::{detached, raise};
@@ -40,11 +43,7 @@ fn kept<'py>(value: &Bound<'py, PyAny>, path: impl FnOnce() -> String) -> PyResu
         return Ok(value.clone());
     }
     let (py, path) = (value.py(), path());
-    let made = plain_at(value, &path).map_err(|error| {
-        let is_deep = error.is_instance_of::<PyRecursionError>(py);
-        let why = (&path, "is nested too deep for JSON", "flatten it");
-        if is_deep { raise(py, "UnreadableIRError", why) } else { error }
-    })?;
+    let made = written(value, &path)?;
     if let Some((path, number)) = unfit(&made, path.as_bytes())? {
         let path = string_of(py, &path)?;
         let (problem, remedy) = if number.is_instance_of::<PyFloat>() {
@@ -58,6 +57,16 @@ fn kept<'py>(value: &Bound<'py, PyAny>, path: impl FnOnce() -> String) -> PyResu
     // Two halves of a surrogate pair are one character.
     let json = py.import("json")?;
     json.call_method1("loads", (json.call_method1("dumps", (made,))?,))
+}
+
+/// A value as JSON's; raises UnreadableIRError, with the path, for what JSON cannot hold.
+fn written<'py>(value: &Bound<'py, PyAny>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    plain_at(value, path).map_err(|error| {
+        let is_deep = error.is_instance_of::<PyRecursionError>(py);
+        let why = (path, "is nested too deep for JSON", "flatten it");
+        if is_deep { raise(py, "UnreadableIRError", why) } else { error }
+    })
 }
 
 fn comes_back(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
@@ -139,7 +148,7 @@ pub fn exported_lines(py: Python<'_>, rows: Vec<Given>, namespace: &str, thread:
     read(py, &rows, |rows| core::exported(rows, namespace, thread))
 }
 
-/// What the records that count add up to, as JSON.
+/// The sum of the records that count, as JSON.
 #[pyfunction]
 pub fn folded_records(py: Python<'_>, rows: Vec<Given>) -> PyResult<String> {
     let _running = Running::begin();

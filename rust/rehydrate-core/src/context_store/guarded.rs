@@ -34,6 +34,7 @@ pub struct Guarded<T> {
 }
 
 impl<T> Guarded<T> {
+    #[must_use]
     pub fn new(value: T) -> Self {
         Self { owner: AtomicU32::new(0), value: Mutex::new(value) }
     }

@@ -83,7 +83,7 @@ impl Unit {
     }
 }
 
-/// What a text means. Times are in microseconds since the year 1 began.
+/// The meaning of a text. Times are in microseconds since the year 1 began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
     /// From one time of the zone's clock to another.

@@ -108,7 +108,7 @@ fn member<'py>(py: Python<'py>, class: &str, name: &str) -> PyResult<Bound<'py, 
     py.import(MODULE)?.getattr(class)?.call1((name,))
 }
 
-/// What makes an equal value again, for pickle and copy: a function and its arguments.
+/// A function and its arguments that make an equal value, for pickle and copy.
 type Remade<'py, T> = (Bound<'py, PyAny>, T);
 
 /// The hash of something.
@@ -277,7 +277,7 @@ impl Item {
         self.0.strength
     }
 
-    /// What was done with it, and in which entry: ("edited", 12); the last ones.
+    /// Its last uses, each with its entry: ("edited", 12).
     #[getter]
     fn uses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let uses = self.0.uses.iter().map(|(used, entry)| Ok((string_of(py, used)?, *entry)));
@@ -393,7 +393,7 @@ impl Operation {
         self.0.other
     }
 
-    /// What was done with the item, of a "promote".
+    /// The use of the item, of a "promote".
     #[getter]
     fn r#use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         string_of(py, &self.0.used)
@@ -417,7 +417,7 @@ pub struct Applied {
 
 #[pymethods]
 impl Applied {
-    /// What became of them, in words: "0 operations; 2 refused: its quote is too long".
+    /// The outcome in words: "0 operations; 2 refused: its quote is too long".
     #[getter]
     fn summary(&self, py: Python<'_>) -> PyResult<String> {
         let count = self.operations.len();
