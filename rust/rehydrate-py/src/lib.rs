@@ -160,7 +160,9 @@ mod _native {
     #[pymodule_export]
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
-    use super::thread_log::{counting_records, exported_lines, folded_records, kept_values, redacted_records};
+    use super::thread_log::{
+        counting_records, exported_lines, folded_records, kept_values, prompt_digest, redacted_records, state_content,
+    };
     #[pymodule_export]
     use super::times::{describe, parse_time_range, zone_of};
     #[pymodule_export]
