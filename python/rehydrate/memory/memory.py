@@ -126,7 +126,10 @@ class Memory(Closing):
         outside its limits.
         """
         where = verify_place(path)
-        check_type("limits", limits, MemoryLimits, "pass rehydrate.memory.MemoryLimits(...)")
+        if not isinstance(limits, MemoryLimits):
+            raise InvalidArgumentError(
+                f"limits is {limits!r}; pass rehydrate.memory.MemoryLimits(...)"
+            )
         check_whole("index_bytes", index_bytes, 1, 2**63 - 1)
         check_choice("vectors", vectors, get_args(VectorIndex))
         check_type("read_only", read_only, bool, "pass True or False")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -70,7 +71,8 @@ _SHARE_BYTES = 150
 ENTRY_COLUMNS = "id, text, time, source, kind, thread, tier, trust, expires, vector"
 
 
-class HeldIndex(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HeldIndex:
     """An index, and the row of its namespace when it was made."""
 
     row: Namespace
