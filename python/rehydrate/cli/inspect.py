@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._document import Document, document_of
+from rehydrate._native import is_request, system_and_tools
 from rehydrate._text import plural
 from rehydrate.cli.memory_store import MEMORY, opened_memory
 from rehydrate.cli.options import (
@@ -32,7 +33,7 @@ from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
-    from rehydrate.linting.subject import Finding, Subject
+    from rehydrate.linting.linter import Finding, Subject
     from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
@@ -171,12 +172,10 @@ def _next_prompt(
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
-    from rehydrate.linting.subject import system_in, system_texts, tools_in
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
-    system = "\n\n".join([text.text for text in system_texts(system_in(body))])
-    tools = tools_in(body)
+    system, tools = system_and_tools(body)
     with opened_memory(options) as memory:
         sources = [*([memory] if memory is not None else ()), *(options.knowledge or ())]
         return hydrate(
@@ -249,8 +248,7 @@ class _Source(NamedTuple):
 
 def run_lint(options: argparse.Namespace) -> int:
     """Read, lint and print; return the exit code."""
-    from rehydrate.linting.linter import lint_subject
-    from rehydrate.linting.subject import Subject
+    from rehydrate.linting.linter import Subject, lint_subject
 
     source = _source(*text_of(options.file))
     budget = None if options.soft is None and options.hard is None else _budget(options)
@@ -258,7 +256,7 @@ def run_lint(options: argparse.Namespace) -> int:
         subject = Subject.of(
             source.target, format=options.format, model=options.model, budget=budget
         )
-    if not (subject.texts or subject.static or subject.tools or subject.media_tokens):
+    if subject.is_empty:
         raise Failure(f"{source.name} holds no conversation: no message that says anything")
     findings = lint_subject(subject, options.rule or None)
     shown = [
@@ -289,8 +287,6 @@ def _source(name: str, text: str) -> _Source:
 
 def _requests(text: str) -> list[Any]:
     """Return the bodies of a session's requests, one a line; none if any line is something else."""
-    from rehydrate.linting.subject import is_request
-
     lines = [line for line in text.splitlines() if line.strip()]
     bodies: list[Any] = []
     for line in lines if len(lines) > 1 else ():

@@ -92,13 +92,22 @@ impl<'a> Subject<'a> {
         &self.texts[self.begins.min(self.texts.len())..]
     }
 
-    fn tool_tokens(&self) -> i64 {
+    /// Tokens of the tools' definitions.
+    #[must_use]
+    pub fn tool_tokens(&self) -> i64 {
         self.tools.iter().map(|tool| tool.tokens).sum()
     }
 
     /// Tokens of the current prompt.
-    fn tokens(&self) -> i64 {
+    #[must_use]
+    pub fn tokens(&self) -> i64 {
         sum(&self.fixed) + self.tool_tokens() + self.growing_tokens()
+    }
+
+    /// Tokens before the current prompt.
+    #[must_use]
+    pub fn tokens_before(&self) -> i64 {
+        sum(&self.texts[..self.begins.min(self.texts.len())]) + self.media_before
     }
 
     /// Tokens of the current prompt that requests have added.
@@ -107,7 +116,8 @@ impl<'a> Subject<'a> {
     }
 
     /// How many requests were answered.
-    fn steps(&self) -> i64 {
+    #[must_use]
+    pub fn steps(&self) -> i64 {
         self.texts.last().map_or(0, |last| last.step + i64::from(last.role == "assistant"))
     }
 
