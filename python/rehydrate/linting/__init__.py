@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate._native import Subject as Subject, Text as Text
     from rehydrate.linting.linter import (
         RULES as RULES,
         SEVERITIES as SEVERITIES,
         Finding as Finding,
         Severity as Severity,
-        Subject as Subject,
-        Text as Text,
         lint as lint,
     )
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from rehydrate import _native
-from rehydrate._native import Subject as Subject, Text as Text
+from rehydrate._native import Subject
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.linting.about import ABOUT
