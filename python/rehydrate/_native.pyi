@@ -188,6 +188,7 @@ __all__ = [
     "line_numbers",
     "line_span",
     "lint",
+    "lint_rules",
     "long_results",
     "mark",
     "mark_of",
@@ -921,9 +922,12 @@ class JsonStream:
     def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
     def skip_line(self) -> None: ...
 
-# What the rules of these names find, the gravest first: the fields of each `Finding`. `min_prefix`
-# is the shortest prefix that the model's cache keeps.
+# The findings of the rules of these names, the gravest first, as the fields of each `Finding`.
+# `min_prefix` is the shortest prefix that the model's cache keeps.
 def lint(subject: Subject, min_prefix: int, rules: Sequence[str]) -> list[tuple[Any, ...]]: ...
+
+# Every rule: its name, and in a few words what it looks for.
+def lint_rules() -> list[tuple[str, str]]: ...
 
 # A prompt or a session, as the rules of `linting` read it: of a list of requests the last, and the
 # system text of all.

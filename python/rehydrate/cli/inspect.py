@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._document import Document, document_of
-from rehydrate._native import Subject, is_request, system_and_tools
+from rehydrate._native import Subject, is_request, lint_rules, system_and_tools
 from rehydrate._text import plural
 from rehydrate.cli.memory_store import MEMORY, opened_memory
 from rehydrate.cli.options import (
@@ -28,7 +28,6 @@ from rehydrate.cli.options import (
 from rehydrate.cli.terminal import Column, Failure, Terminal, answer, pad, say, show, table, write
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats import detect_format
-from rehydrate.linting.about import ABOUT
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ SHOWN_PLACES = 5
 PLACE_CELLS = 24
 NARROWEST = 16
 
+ABOUT = dict(lint_rules())
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 _GRAVE = ("info", "warning", "error", "never")
 _HISTORY = re.compile(r"history\[(\d+)\]")

@@ -128,7 +128,7 @@ def help_of(parser: argparse.ArgumentParser) -> Run:
 
 
 def number(least: float, most: float, refusal: str, parse: Callable[[str], float]) -> Any:
-    """Return a parser of numbers in a range; `refusal` follows the text that is none."""
+    """Return a parser of numbers in a range; `refusal` is said of any other text."""
 
     def parsed(text: str) -> float:
         try:
@@ -283,7 +283,8 @@ def compact_options(options: argparse.Namespace) -> dict[str, Any]:
 def read(path: str) -> Document:
     """Read the conversation in a file, or in standard input for ``-``.
 
-    Raises Failure for a file that cannot be read, InvalidArgumentError for one that is none.
+    Raises Failure for a file that cannot be read, InvalidArgumentError for one without a
+    conversation.
     """
     return document_of(*text_of(path))
 

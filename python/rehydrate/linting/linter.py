@@ -13,7 +13,6 @@ from rehydrate import _native
 from rehydrate._native import Subject
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.linting.about import ABOUT
 from rehydrate.prompt.request import Budget
 
 Severity = Literal["info", "warning", "error"]
@@ -56,7 +55,7 @@ def _found(names: Iterable[str], subject: Subject) -> list[Finding]:
 
 
 RULES: dict[str, Rule] = {
-    name: Rule(partial(_found, [name]), about) for name, about in ABOUT.items()
+    name: Rule(partial(_found, [name]), about) for name, about in _native.lint_rules()
 }
 """Every rule by its name."""
 

@@ -95,7 +95,7 @@ mod _native {
     #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
-    use super::linting::{Subject, Text, is_request, lint, system_and_tools};
+    use super::linting::{Subject, Text, is_request, lint, lint_rules, system_and_tools};
     #[pymodule_export]
     use super::memory_files::{memory_command, memory_excess, memory_snippet};
     #[pymodule_export]

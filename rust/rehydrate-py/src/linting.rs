@@ -1,6 +1,7 @@
-//! What a prompt or a session wastes, for Python.
+//! Waste in a prompt or a session, for Python.
 mod request;
 mod subject;
+mod texts;
 
 use pyo3::prelude::*;
 use rehydrate_core::linting as core;
@@ -9,12 +10,13 @@ use crate::errors::detached;
 use crate::exit::Running;
 
 pub use request::{is_request, system_and_tools};
-pub use subject::{Subject, Text};
+pub use subject::Subject;
+pub use texts::Text;
 
 /// The fields of a `Finding`.
 type Finding = (&'static str, &'static str, String, i64, String, String);
 
-/// What the rules of these names find, the gravest first. `min_prefix` is the shortest prefix that the model's cache keeps.
+/// The findings of the rules of these names, the gravest first. `min_prefix` is the shortest prefix that the model's cache keeps.
 #[pyfunction]
 pub fn lint(subject: &Bound<'_, Subject>, min_prefix: i64, rules: Vec<String>) -> PyResult<Vec<Finding>> {
     let _running = Running::begin();
@@ -26,4 +28,10 @@ pub fn lint(subject: &Bound<'_, Subject>, min_prefix: i64, rules: Vec<String>) -
         };
         Ok(core::lint(&read.core(min_prefix), &names).into_iter().map(fields).collect())
     })
+}
+
+/// Every rule: its name, and in a few words what it looks for.
+#[pyfunction]
+pub fn lint_rules() -> Vec<(&'static str, &'static str)> {
+    core::rules().collect()
 }
