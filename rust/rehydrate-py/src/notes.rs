@@ -65,13 +65,16 @@ pub fn chunks<'py>(
     found.into_iter().map(|chunk| chunk_of(&of, text, chunk)).collect()
 }
 
+/// The tier of a piece, and its chunk.
+type PieceRow<'py> = (&'static str, Bound<'py, PyAny>);
+
 /// The pieces of a file of notes that become items, each with its tier, and its lines where the first ones are hot memory.
 #[pyfunction]
 pub fn note_pieces<'py>(
     py: Python<'py>,
     path: Text,
     text: &Bound<'py, PyString>,
-) -> PyResult<(Vec<(&'static str, Bound<'py, PyAny>)>, usize)> {
+) -> PyResult<(Vec<PieceRow<'py>>, usize)> {
     let _running = Running::begin();
     let points: CodePoints = text.extract()?;
     let of = NamedTuple::of(py, "rehydrate.memory.folder", "Chunk")?;
