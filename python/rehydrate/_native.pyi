@@ -27,6 +27,7 @@ from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.formats.thinking import ThinkingModel
+from rehydrate.memory.folder import Chunk
 from rehydrate.memory.items import (
     Added,
     Filters,
@@ -42,16 +43,15 @@ from rehydrate.memory.items import (
     VerifyReport,
 )
 from rehydrate.memory.store import ThreadRow
-from rehydrate.messages import FormatName, Message, Provider, Unit
+from rehydrate.messages import FormatName, Message, PieceKind, Provider, Unit
 from rehydrate.prompt.ir import CompiledPrompt, Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
-from rehydrate.prompt.request import TimeRange
+from rehydrate.prompt.request import Budget, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
-    "MEDIA_TOKENS",
     "NOT_INSTRUCTIONS",
     "REMAINDER_PREFIX",
     "Activity",
@@ -75,6 +75,7 @@ __all__ = [
     "FetchArguments",
     "Item",
     "ItemIndex",
+    "JsonMessages",
     "JsonStream",
     "Layout",
     "LocalStore",
@@ -95,6 +96,8 @@ __all__ = [
     "SessionPart",
     "ShortenedText",
     "Span",
+    "Subject",
+    "Text",
     "TextIndex",
     "TranscriptReader",
     "__version__",
@@ -117,6 +120,7 @@ __all__ = [
     "call_result",
     "cap_text",
     "capped_results",
+    "cell_text",
     "chat_entries",
     "check_choice",
     "check_counter",
@@ -126,7 +130,9 @@ __all__ = [
     "check_methods",
     "check_own",
     "check_path",
+    "check_server_name",
     "check_share",
+    "check_thread_records",
     "check_timeout",
     "check_type",
     "check_whole",
@@ -180,9 +186,13 @@ __all__ = [
     "input_texts",
     "is_answer",
     "is_langchain_message",
+    "is_request",
+    "is_scan",
+    "is_server_url",
     "is_short_to_add",
     "isa",
     "json_parts",
+    "json_row",
     "kept_values",
     "kind_of",
     "known_name",
@@ -194,6 +204,7 @@ __all__ = [
     "line_numbers",
     "line_span",
     "lint",
+    "lint_rules",
     "long_results",
     "mark",
     "marked",
@@ -207,6 +218,7 @@ __all__ = [
     "named_format",
     "names",
     "namespace_fits",
+    "note_pieces",
     "notice",
     "open_onnx",
     "outline_slot",
@@ -253,20 +265,27 @@ __all__ = [
     "safe_line",
     "said_entries",
     "said_in",
+    "scanned",
     "secret_kinds",
     "secrets",
+    "server_items",
+    "server_rows",
     "server_text",
+    "server_words",
     "set_alone",
     "set_cache_limit",
     "settings_with_hooks",
     "settings_without_hooks",
     "short_reason",
     "shown",
+    "shown_url",
     "snippets",
+    "split_front_matter",
     "stale_thinking",
     "state_content",
     "summary_message",
     "summary_prompt",
+    "system_and_tools",
     "taken_back",
     "tool_definition",
     "transcript_branch",
@@ -288,9 +307,6 @@ __all__ = [
 _Place = tuple[int, int]
 
 __version__: str
-
-# Tokens counted for an image or a document: an upper bound of what providers bill.
-MEDIA_TOKENS: int
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
@@ -881,11 +897,13 @@ class LocalThreads:
     ) -> None: ...
     def purge_thread(self, namespace: str, name: str) -> int: ...
 
-# Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it
-# expires.
-_Entry = tuple[int, str, int, int, int, int, int, int, int | None]
-# Id, score, text, trigram, cosine (NaN where there is none).
-_ItemHit = tuple[int, float, float, float, float]
+# Id, text, time, source, kind, thread, tier, trust, when it expires, the bytes of its vector.
+_Entry = tuple[int, str, int, str, str, str, int, float, int | None, bytes | None]
+# Id, score, text, trigram, cosine.
+_ItemHit = tuple[int, float, float, float, float | None]
+
+# Raises StoreConflictError where a thread has another number of records than the caller read.
+def check_thread_records(server: str, name: str, expected: int, has: int | None) -> None: ...
 
 # An index in memory, for items that are kept elsewhere.
 @final
@@ -895,37 +913,47 @@ class ItemIndex:
     def __len__(self) -> int: ...
     @property
     def held_bytes(self) -> int: ...
-    # The same with more entries, which replace those with their ids, and without `deleted`.
+    # The same with more rows, which replace those with their ids, and without `deleted`. Vectors
+    # have `dim` numbers.
     def grown(
-        self, entries: Sequence[_Entry], deleted: Sequence[int], *, vectors: Any = None
+        self, rows: Sequence[_Entry], deleted: Sequence[int], dim: int | None
     ) -> ItemIndex: ...
+    # `allowed`: these ids alone.
     def search(
         self,
         query: str,
+        filters: Filters,
         *,
         limit: int,
         now_ms: int,
-        vector: Any = None,
-        fusion: str | tuple[float, float, float] | None = None,
+        vector: Any,
+        fusion: Fusion | None,
         allowed: Sequence[int] | None = None,
-        tiers: int | None = None,
-        kinds: Sequence[int] | None = None,
-        sources: Sequence[int] | None = None,
-        sessions: Sequence[int] | None = None,
-        after_ms: int | None = None,
-        before_ms: int | None = None,
-        min_trust: int = 0,
     ) -> list[_ItemHit]: ...
+    # A row for each text, or for each row of `vectors`; without these 0 means unrelated.
     def recall(
         self,
         texts: Sequence[str],
         *,
         k: int,
         now_ms: int,
-        vectors: Any = None,
-        centred: bool = False,
+        vectors: Any,
         allowed: Sequence[int] | None = None,
     ) -> list[list[tuple[int, float]]]: ...
+
+# The messages of a JSON list; kept ones are written as they are in it.
+@final
+class JsonMessages:
+    def __new__(cls, text: str) -> JsonMessages: ...
+    @property
+    def messages(self) -> list[Any]: ...
+    def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str: ...
+
+# The text of a cell of a table, which may be null or no UTF-8.
+def cell_text(cell: str | bytes | None, column: str) -> str: ...
+
+# A line of a table in JSON Lines: the id as text, the JSON of the messages, the query.
+def json_row(line: bytes) -> tuple[str | None, str, str | None]: ...
 
 # JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of what is
 # broken, or ("broken", why). After a word that is no JSON, `skip_line` is called.
@@ -938,11 +966,77 @@ class JsonStream:
     def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
     def skip_line(self) -> None: ...
 
-# What the rules of these names find in a `linting.Subject`: the fields of each `Finding`, the
-# gravest first. `definitions` are those of its tools, as compact JSON.
-def lint(
-    subject: Any, definitions: Sequence[str], min_prefix: int, counter: str, rules: Sequence[str]
-) -> list[tuple[Any, ...]]: ...
+# The findings of the rules of these names, the gravest first, as the fields of each `Finding`.
+# `min_prefix` is the shortest prefix that the model's cache keeps.
+def lint(subject: Subject, min_prefix: int, rules: Sequence[str]) -> list[tuple[Any, ...]]: ...
+
+# Every rule: its name, and in a few words what it looks for.
+def lint_rules() -> list[tuple[str, str]]: ...
+
+# A prompt or a session, as the rules of `linting` read it: of a list of requests the last, and the
+# system text of all.
+@final
+class Subject:
+    @staticmethod
+    def of(
+        target: Any,
+        *,
+        format: str = ...,  # noqa: A002
+        tools: Sequence[Any] = ...,
+        system: Any = None,
+        model: str = ...,
+        budget: Budget | None = None,
+    ) -> Subject: ...
+    # Those of the history, and of an IR's dynamic sections; then those before them, sent with every
+    # request; then the system text of each of a session's requests, where these are known.
+    @property
+    def texts(self) -> list[Text]: ...
+    @property
+    def static(self) -> list[Text]: ...
+    @property
+    def systems(self) -> list[Text]: ...
+    @property
+    def is_empty(self) -> bool: ...
+    # Tokens of the current prompt, and before the last compaction of a transcript.
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def tokens_before(self) -> int: ...
+    @property
+    def whole_tokens(self) -> int: ...
+    @property
+    def tool_tokens(self) -> int: ...
+    @property
+    def media_tokens(self) -> int: ...
+    # Requests that were answered.
+    @property
+    def steps(self) -> int: ...
+    @property
+    def model(self) -> str: ...
+
+# One text of a prompt; of a tool's result, the name of the tool and the input of its call.
+@final
+class Text:
+    @property
+    def place(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def kind(self) -> PieceKind: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def asked(self) -> str: ...
+
+# Whether it is the content of one request, and no message; the system text and the tools of a body.
+def is_request(entry: object) -> bool: ...
+def system_and_tools(body: dict[str, Any]) -> tuple[str, Any]: ...
 
 # A provider's cache of the prompts that it was sent, which it shortens by its policy: it takes a
 # price's rules, the time to live, and the shortest prefix that it keeps. `send` returns the usage
@@ -1270,7 +1364,16 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
-def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
+
+# The chunks of a text, in order, at headings first; their bodies joined are the text.
+def chunks(text: str, *, chunk_tokens: int = ...) -> list[Chunk]: ...
+
+# The plain values of the front matter, and the text after it.
+def split_front_matter(text: str) -> tuple[dict[str, str], str]: ...
+
+# The pieces of a file of notes, each with its tier, and the number of lines where the first ones
+# are hot memory.
+def note_pieces(path: str, text: str) -> tuple[list[tuple[Tier, Chunk]], int]: ...
 
 # Values as JSON gives them back: the very objects where it has them as they are. `path` is that of
 # the list, for UnreadableIRError, and `start` the number of the first.
@@ -1795,6 +1898,32 @@ class Bill:
 # A text as PostgreSQL takes it, and back.
 def server_text(text: str) -> str: ...
 def read_server_text(text: str) -> str: ...
+
+# What full-text search reads of a text: all of it, or each word of a long one once.
+def server_words(text: str) -> str: ...
+def check_server_name(what: str, name: object, max_bytes: int) -> None: ...
+
+# Rows of new items: handle, tier, kind, source, thread, tool, principal, trust, confidence,
+# parents, time, created, expires, metadata, redactions, bytes, text, vector, words to be indexed.
+def server_rows(
+    namespace: str, items: Sequence[MemoryItem], now_ms: int, vectors: Any
+) -> list[tuple[Any, ...]]: ...
+
+# Items of rows, each with its id. A link: the item's id, the relation, the other's handle, whether
+# it starts here, its number.
+def server_items(
+    namespace: str,
+    rows: Sequence[tuple[Any, ...]],
+    links: Sequence[tuple[int, str, str, bool, int]],
+) -> list[tuple[int, MemoryItem]]: ...
+
+# Whether words say too little of a query; and the texts that hold it, best first.
+def is_scan(query: str) -> bool: ...
+def scanned(
+    query: str, texts: Sequence[tuple[int, str]], limit: int
+) -> list[tuple[int, float]]: ...
+def is_server_url(url: str) -> bool: ...
+def shown_url(url: str) -> str: ...
 
 # Ids of warm items that become cold, and of cold ones that go. A row: id, tier, bytes, when it was
 # last said or found, trust, how often it was found.
