@@ -90,13 +90,12 @@ over = threading.Event()
 
 def work():
     while not over.is_set():
-        store.render(4_000)
-        store.as_of(200)
+        store.render(100_000)
 
 threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
 for thread in threads:
     thread.start()
-for _ in range(25):
+for _ in range(10):
     if (child := os.fork()) == 0:
         signal.alarm(60)
         store.update(formats.parse(said[:2], "anthropic").messages, 402)

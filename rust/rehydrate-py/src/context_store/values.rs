@@ -111,6 +111,9 @@ fn member<'py>(py: Python<'py>, class: &str, name: &str) -> PyResult<Bound<'py, 
 /// A function and its arguments that make an equal value, for pickle and copy.
 type Remade<'py, T> = (Bound<'py, PyAny>, T);
 
+/// An item as it is written, its text, its state, and the item that holds instead of it.
+type WrittenItem<'py> = (Bound<'py, PyDict>, Bound<'py, PyString>, &'static str, Option<i64>);
+
 /// The hash of something.
 fn hash_of(value: impl Hash) -> u64 {
     FxBuildHasher.hash_one(value)
@@ -211,10 +214,7 @@ impl Item {
         Ok(Self(Arc::new(item)))
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Remade<'py, (Bound<'py, PyDict>, Bound<'py, PyString>, &'static str, Option<i64>)>> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Remade<'py, WrittenItem<'py>>> {
         let _running = Running::begin();
         let (item, read) = (&self.0, py.get_type::<Self>().getattr("_read")?);
         let adds = core::Operation {
