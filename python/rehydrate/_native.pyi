@@ -20,8 +20,9 @@ from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store import Heading, Status
+from rehydrate.cost.prefix import Why
 from rehydrate.cost.prices import Price, Usage
-from rehydrate.errors import Violation
+from rehydrate.errors import ProviderError, Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.formats.thinking import ThinkingModel
@@ -47,6 +48,7 @@ from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
+    "CACHE_BYTES",
     "MEDIA_TOKENS",
     "NOT_INSTRUCTIONS",
     "Activity",
@@ -63,10 +65,12 @@ __all__ = [
     "Decision",
     "DivisibleTexts",
     "Division",
+    "Document",
     "Draft",
     "Echoes",
     "EventDecoder",
     "Excerpts",
+    "FreeNames",
     "Item",
     "ItemIndex",
     "JsonStream",
@@ -98,13 +102,14 @@ __all__ = [
     "as_dicts",
     "as_items",
     "as_sequence",
-    "aws_status",
+    "as_unicode",
     "before_exit",
     "before_fork",
     "beyond_limits",
     "billed_usage",
     "broken_laws",
     "broken_rules",
+    "cache_limit",
     "cache_vectors",
     "cached_bytes",
     "cached_vectors",
@@ -153,6 +158,7 @@ __all__ = [
     "entry_inputs",
     "entry_is_signed",
     "error_event",
+    "error_from_body",
     "explanation_text",
     "exported_lines",
     "fair_share",
@@ -161,6 +167,7 @@ __all__ = [
     "fence_tags",
     "fenced",
     "fenced_outline",
+    "file_text",
     "first_kept",
     "folded_records",
     "format_of",
@@ -174,6 +181,7 @@ __all__ = [
     "is_langchain_message",
     "is_short_to_add",
     "isa",
+    "json_object",
     "json_parts",
     "kind_of",
     "known_name",
@@ -206,21 +214,24 @@ __all__ = [
     "page_end",
     "paired_entries",
     "paragraphs",
+    "parsed_docstring",
     "passage_excerpt",
     "pinned_indices",
     "placed_breakpoints",
     "plain",
     "plain_at",
+    "prompt_break",
     "prompt_changes",
     "prompt_rows",
     "proposal_prompt",
+    "provider_error",
+    "provider_name",
     "provider_of",
     "question_share",
     "read",
     "read_answer",
     "read_call",
     "read_entries",
-    "read_error",
     "read_fenced_outline",
     "read_outline",
     "read_places",
@@ -253,6 +264,8 @@ __all__ = [
     "short_reason",
     "shown",
     "snippets",
+    "span_attributes",
+    "span_texts",
     "stale_thinking",
     "summary_prompt",
     "taken_back",
@@ -260,9 +273,11 @@ __all__ = [
     "transcript_branch",
     "transcript_lines",
     "unfit_number",
+    "unicode_inside",
     "unit_memory",
     "unit_text",
     "unmarked",
+    "usage_attributes",
     "user_message",
     "user_part",
     "value_text",
@@ -282,6 +297,31 @@ MEDIA_TOKENS: int
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
+
+# A conversation as a text holds it: its entries, and where they are. It raises
+# InvalidArgumentError for a text that holds none.
+@final
+class Document:
+    def __new__(cls, name: str, text: str) -> Document: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def entries(self) -> list[Any]: ...
+    # The other keys of the object around the messages.
+    @property
+    def around(self) -> tuple[str, ...]: ...
+    # Whether each entry has lines of its own.
+    @property
+    def is_lines(self) -> bool: ...
+    def texts(self) -> list[str]: ...
+    # The line on which an entry begins, from 1.
+    def line_of(self, index: int) -> int: ...
+    # The text with only these entries in it, in this order, and new ones in the place of those in
+    # `changed`; with all of them, the same text.
+    def keep(self, indices: Sequence[int], changed: Mapping[int, Any] = ...) -> str: ...
+
+# The text of a file; InvalidArgumentError for bytes that are none.
+def file_text(data: bytes, name: str) -> str: ...
 
 @final
 class Conversation:
@@ -730,6 +770,10 @@ class Activity:
     def __new__(cls) -> Activity: ...
     # False, and nothing is added, where a unit of these messages has earlier messages too.
     def add(self, conversation: Conversation) -> bool: ...
+
+# The first difference of two prompts, of which these segments are left, and how many tokens of the
+# second are in the first too.
+def prompt_break(was: Sequence[Segment], now: Sequence[Segment]) -> tuple[Why, int]: ...
 
 # The parts of a prompt in the order in which a provider reads them.
 @final
@@ -1191,8 +1235,9 @@ def cap_text(
     text: str, limit: int, notice: int, counter: str, tool: str, rows: int, log_lines: int
 ) -> tuple[str, str, int] | None: ...
 
-# The members of the object or array that begins there: name, lead, and begin and end of the value.
-def json_parts(text: str, start: int) -> list[tuple[str, int, int, int]] | None: ...
+# The members of the object or array that begins there: name, and begin and end of the value; None
+# where they are nested too deeply.
+def json_parts(text: str, start: int) -> list[tuple[str, int, int]] | None: ...
 
 # The kind of a text that a tool returned, such as "log" or "diff".
 def kind_of(text: str, tool: str) -> str: ...
@@ -1647,7 +1692,11 @@ def read_fenced_outline(text: str) -> list[OutlineName] | None: ...
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
+
+CACHE_BYTES: int
+
 def set_cache_limit(limit_bytes: int) -> None: ...
+def cache_limit() -> int: ...
 
 # The vectors of texts in the space of a model, float32; None where none was kept.
 def cached_vectors(space: str, texts: Sequence[str]) -> list[bytes | None]: ...
@@ -1720,11 +1769,18 @@ def read_answer(
 # What a body reports as an error; None where it reports none.
 def reported_in(provider: str, body: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
 
-# The class of the error, the status, the message, the seconds to wait.
-def read_error(
-    body: object, status: int | None, fallback: str
-) -> tuple[str, int | None, str, float | None]: ...
-def aws_status(code: str) -> int | None: ...
+# The error for an SDK's exception; None if the provider did not fail.
+def provider_error(provider: str, error: BaseException) -> ProviderError | None: ...
+
+# The error that a body reports; `fallback` is its message if the body has none.
+def error_from_body(
+    provider: str,
+    body: object,
+    *,
+    status: object = None,
+    headers: object = None,
+    fallback: str | None = None,
+) -> ProviderError: ...
 def error_event(raw: bytes, provider: str | None) -> bytes: ...
 
 # The memory tool: new texts by path (None: the file goes), the answer, whether it is an error, and
@@ -1747,6 +1803,30 @@ class Bill:
     def __new__(cls, *, is_streamed: bool) -> Bill: ...
     def feed(self, part: bytes) -> None: ...
     def usage(self) -> dict[str, Any]: ...
+
+# A text without halves of surrogate pairs, which no request can carry; JSON without them in any of
+# its strings.
+def as_unicode(text: str) -> str: ...
+def unicode_inside(value: Any) -> Any: ...
+
+# Names that nothing has yet: each as it is wanted, or with the first number that makes it free.
+@final
+class FreeNames:
+    def __new__(cls, taken: Iterable[str], between: str) -> FreeNames: ...
+    def take(self, wanted: str) -> str: ...
+
+# The description of a function, and that of each parameter by its name.
+def parsed_docstring(docstring: str) -> tuple[str, dict[str, str]]: ...
+
+# An object, or a text that is the JSON of one, as a dict; None for anything else.
+def json_object(value: object) -> dict[str, Any] | None: ...
+
+# Attributes of OpenTelemetry's spans: of an event of a turn; of its texts; of a usage; and a
+# provider's name in the conventions.
+def span_attributes(event: object) -> dict[str, Any]: ...
+def span_texts(event: object) -> dict[str, str]: ...
+def usage_attributes(usage: Usage) -> dict[str, Any]: ...
+def provider_name(provider: str) -> str: ...
 
 # A text as PostgreSQL takes it, and back.
 def server_text(text: str) -> str: ...

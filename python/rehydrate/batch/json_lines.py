@@ -15,9 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from rehydrate import _native
 from rehydrate._concurrency.workers import usable_cores
-from rehydrate._document import Part, parts_of, skip_blank
-from rehydrate._text import as_json, as_unicode
+from rehydrate._native import as_unicode
+from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError
+
+Part = tuple[str, int, int]
+"""A member's name, "" for an entry, and where its value begins and ends."""
 
 
 class JsonConversation(NamedTuple):
@@ -33,13 +36,10 @@ class JsonConversation(NamedTuple):
 
         >>> read = JsonConversation.read('[{"role": "user", "content": "hi"}]')
         >>> read.messages, read.spans
-        ([{'role': 'user', 'content': 'hi'}], [Part(name='', lead=1, start=1, end=34)])
+        ([{'role': 'user', 'content': 'hi'}], [('', 1, 34)])
         """
         with _said_of("messages", "no JSON list", "pass the JSON of a list of messages"):
-            opening = skip_blank(text, 0)
-            if text[opening : opening + 1] != "[":
-                raise json.JSONDecodeError("Expecting '['", text, opening)
-            return cls(text, json.loads(text), parts_of(text, opening)[0])
+            return cls(text, *_parts(text, "["))
 
     def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str:
         """Return kept messages as JSON: those that did not change as they are in the text.
@@ -49,8 +49,8 @@ class JsonConversation(NamedTuple):
         parts = []
         for message, index in zip(kept, indices, strict=True):
             if 0 <= index < len(self.messages) and message is self.messages[index]:
-                part = self.spans[index]
-                parts.append(self.text[part.start : part.end])
+                _, start, end = self.spans[index]
+                parts.append(self.text[start:end])
             else:
                 parts.append(as_json(message))
         return f"[{','.join(parts)}]"
@@ -138,13 +138,19 @@ class LineRow(NamedTuple):
 
 def _fields(text: str) -> dict[str, tuple[Any, str]]:
     """Return the values of an object's fields, each with its text letter for letter."""
-    opening = skip_blank(text, 0)
-    if text[opening : opening + 1] != "{":
-        raise json.JSONDecodeError("Expecting '{'", text, opening)
-    values = json.loads(text)
-    return {
-        name: (values[name], text[start:end]) for name, _, start, end in parts_of(text, opening)[0]
-    }
+    values, parts = _parts(text, "{")
+    return {name: (values[name], text[start:end]) for name, start, end in parts}
+
+
+def _parts(text: str, bracket: str) -> tuple[Any, list[Part]]:
+    """Return the value of a JSON text that begins with this bracket, and its parts."""
+    opening = len(text) - len(text.lstrip(" \t\r\n"))
+    if text[opening : opening + 1] != bracket:
+        raise json.JSONDecodeError(f"Expecting {bracket!r}", text, opening)
+    value, parts = json.loads(text), _native.json_parts(text, opening)
+    if parts is None:
+        raise RecursionError("JSON is nested too deeply")
+    return value, parts
 
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from rehydrate import _native, formats
 from rehydrate._check import check_list, check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind, normal_role
+from rehydrate.messages import SYSTEM_APART, Conversation, Message, PieceKind
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import ToolDef
@@ -273,7 +273,7 @@ def _system_of(request: Any) -> Text:
 
 def _is_system(entry: Any) -> bool:
     if isinstance(entry, Mapping):
-        return normal_role(str(entry.get("role"))) == "system"
+        return entry.get("role") in ("system", "developer")
     return getattr(entry, "type", None) == "system"
 
 

@@ -62,8 +62,8 @@ pub fn fair_share(sizes: Vec<i64>, room: i64) -> i64 {
     caps::fair_share(&sizes, room)
 }
 
-/// A member's name, where the white space before it begins, and where its value begins and ends.
-type Part<'py> = (Bound<'py, PyString>, usize, usize, usize);
+/// A member's name, and where its value begins and ends.
+type Part<'py> = (Bound<'py, PyString>, usize, usize);
 
 /// The members of the object that begins at `start`, or of the array, where they have no names; None where they are nested
 /// too deeply.
@@ -71,6 +71,6 @@ type Part<'py> = (Bound<'py, PyString>, usize, usize, usize);
 pub fn json_parts(py: Python<'_>, text: CodePoints, start: usize) -> PyResult<Option<Vec<Part<'_>>>> {
     let _running = Running::begin();
     let Ok(members) = detached(py, || Ok(caps::json_members(&text.0, start)))? else { return Ok(None) };
-    let part = |Member { key, lead, start, end }: Member| Ok((string_of(py, &encoded(&key))?, lead, start, end));
+    let part = |Member { key, start, end, .. }: Member| Ok((string_of(py, &encoded(&key))?, start, end));
     members.into_iter().map(part).collect::<PyResult<_>>().map(Some)
 }
