@@ -233,9 +233,10 @@ impl<'py> Reader<'py> {
         };
         let problem = problem.strip_suffix(" at").unwrap_or(&problem);
         let is_last = line > line_breaks(self.text.trim_end_matches(is_space).as_bytes());
-        let remedy = match is_last {
-            true => "it is the last line: the file may have been cut off there",
-            false => "correct the line or delete it",
+        let remedy = if is_last {
+            "it is the last line: the file may have been cut off there"
+        } else {
+            "correct the line or delete it"
         };
         self.line_refused(line, format!("is not JSON: {problem} at column {column}; {remedy}"))
     }

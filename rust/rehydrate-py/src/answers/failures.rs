@@ -222,8 +222,9 @@ fn wait_of(headers: &Any<'_>) -> PyResult<Option<f64>> {
         return Ok(Some(milliseconds / 1_000.0));
     }
     let Some(value) = header("retry-after")? else { return Ok(None) };
-    if let Some(seconds) = number_of(&value) {
-        return Ok(Some(seconds));
+    let seconds = number_of(&value);
+    if seconds.is_some() || !value.is_instance_of::<PyString>() {
+        return Ok(seconds);
     }
     let date = py.import("email.utils")?.call_method1("parsedate_to_datetime", (value,));
     match date.and_then(|date| date.call_method0("timestamp")?.extract::<f64>()) {

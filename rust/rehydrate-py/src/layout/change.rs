@@ -63,7 +63,7 @@ pub fn prompt_break<'py>(
 ) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
     let _running = Running::begin();
     let what = first_difference(&was, &now)?;
-    let mut tokens = 0.into_pyobject(py)?.into_any();
+    let mut tokens = 0_i64.into_pyobject(py)?.into_any();
     let counts = PyDict::new(py);
     let count_of =
         |digest: &Bound<'py, PyAny>| counts.get_item(digest)?.map_or(Ok(0), |count| count.extract::<usize>());
