@@ -18,6 +18,7 @@ mod free_names;
 mod home;
 mod interned;
 mod item_index;
+mod json_rows;
 mod json_stream;
 mod langgraph;
 mod layout;
@@ -66,7 +67,7 @@ mod _native {
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
-    use super::caps::{cap_text, fair_share, json_parts, kind_of};
+    use super::caps::{cap_text, fair_share, kind_of};
     #[pymodule_export]
     use super::checks::{
         check_choice, check_known, check_list, check_methods, check_path, check_share, check_timeout, check_type,
@@ -100,6 +101,8 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, beyond_limits, handles, snippets};
     #[pymodule_export]
+    use super::json_rows::{JsonMessages, cell_text, json_row};
+    #[pymodule_export]
     use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
@@ -112,7 +115,7 @@ mod _native {
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
-    use super::notes::{chunks, refusal};
+    use super::notes::{chunks, note_pieces, refusal, split_front_matter};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -164,7 +167,11 @@ mod _native {
         checked_purge, checked_tier, resolve_namespace,
     };
     #[pymodule_export]
-    use super::store::threads::LocalThreads;
+    use super::store::server::{
+        check_server_name, is_scan, is_server_url, scanned, server_items, server_rows, server_words, shown_url,
+    };
+    #[pymodule_export]
+    use super::store::threads::{LocalThreads, check_thread_records};
     #[pymodule_export]
     use super::telemetry::{provider_name, span_attributes, span_texts, usage_attributes};
     #[pymodule_export]
