@@ -13,7 +13,6 @@ from rehydrate._native import entry_inputs, result_entries, tool_definition, use
 from rehydrate.context import Context
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats.calls import ToolCall
-from rehydrate.formats.rendering import render_history
 from rehydrate.messages import PROVIDERS, PieceKind
 from rehydrate.prompt import (
     ContextRequest,
@@ -27,6 +26,7 @@ from rehydrate.prompt import (
 from tests.prompt.example_irs import lawful_irs
 from tests.provider.ai_sdk import refusal, ui_refusal
 from tests.provider.sendable import sendable
+from tests.rendered import render_history
 from tests.strategies import BY_FORMAT, ai_sdk_conversations, ai_sdk_ui_conversations, damaged
 
 USER = {"role": "user", "content": "Which berth is free?"}
@@ -321,9 +321,10 @@ def test_a_tool_part_of_a_ui_message_is_call_and_result_in_one() -> None:
         ("No.", PieceKind.TOOL_RESULT),
     ]
     assert [unit.members for unit in conversation.units] == [(0,), (1,)]
-    assert not conversation.units[1].calls_tools
-    (waiting,) = parse([shown(tool(state="approval-requested"))]).units
-    assert waiting.calls_tools
+    (answered,) = conversation.units[1].messages
+    assert set(answered.calls) == set(answered.answers)
+    (waiting,) = parse([shown(tool(state="approval-requested"))]).messages
+    assert waiting.calls and not waiting.answers
 
 
 def test_what_is_not_sent_to_a_model_is_not_counted() -> None:

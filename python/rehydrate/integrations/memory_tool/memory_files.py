@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from rehydrate import _native
 from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
-from rehydrate._native import chunks, tool_definition
-from rehydrate._text import as_unicode, failure_text, safe_error_text
+from rehydrate._native import as_unicode, chunks, tool_definition
+from rehydrate._text import failure_text, safe_error_text
 from rehydrate.context.records import Kind, Record, as_records, header, rows_of
 from rehydrate.errors import (
     InvalidArgumentError,
