@@ -10,7 +10,7 @@ from collections.abc import (
     Sequence,
     Set as AbstractSet,
 )
-from datetime import datetime
+from datetime import datetime, tzinfo
 from os import PathLike
 from typing import Any, Literal, NoReturn, Unpack, final
 
@@ -20,11 +20,14 @@ from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store import Heading, Status
+from rehydrate.context.history import Entries, PromptState
+from rehydrate.context.tool_calls import Scope
 from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.formats.thinking import ThinkingModel
+from rehydrate.memory.folder import Chunk
 from rehydrate.memory.items import (
     Added,
     Filters,
@@ -41,14 +44,16 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, PieceKind, Provider, Unit
-from rehydrate.prompt.ir import Segment
+from rehydrate.prompt.ir import CompiledPrompt, Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
-from rehydrate.prompt.request import Budget
+from rehydrate.prompt.request import Budget, TimeRange
+from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "NOT_INSTRUCTIONS",
+    "REMAINDER_PREFIX",
     "Activity",
     "AnswerJoiner",
     "Applied",
@@ -67,8 +72,10 @@ __all__ = [
     "Echoes",
     "EventDecoder",
     "Excerpts",
+    "FetchArguments",
     "Item",
     "ItemIndex",
+    "JsonMessages",
     "JsonStream",
     "Layout",
     "LocalStore",
@@ -113,6 +120,7 @@ __all__ = [
     "call_result",
     "cap_text",
     "capped_results",
+    "cell_text",
     "chat_entries",
     "check_choice",
     "check_counter",
@@ -122,7 +130,9 @@ __all__ = [
     "check_methods",
     "check_own",
     "check_path",
+    "check_server_name",
     "check_share",
+    "check_thread_records",
     "check_timeout",
     "check_type",
     "check_whole",
@@ -145,6 +155,7 @@ __all__ = [
     "counter_name",
     "counting_records",
     "counts",
+    "describe",
     "describe_page",
     "detect_format",
     "differing_texts",
@@ -162,7 +173,9 @@ __all__ = [
     "fence_nonce",
     "fence_tags",
     "fenced",
+    "fenced_items",
     "fenced_outline",
+    "fetch_arguments",
     "first_kept",
     "folded_records",
     "format_of",
@@ -172,12 +185,15 @@ __all__ = [
     "hit_lines",
     "input_texts",
     "is_answer",
-    "is_json",
     "is_langchain_message",
     "is_request",
+    "is_scan",
+    "is_server_url",
     "is_short_to_add",
     "isa",
     "json_parts",
+    "json_row",
+    "kept_values",
     "kind_of",
     "known_name",
     "langchain_fields",
@@ -191,7 +207,6 @@ __all__ = [
     "lint_rules",
     "long_results",
     "mark",
-    "mark_of",
     "marked",
     "marks_in",
     "meets_filter",
@@ -203,6 +218,7 @@ __all__ = [
     "named_format",
     "names",
     "namespace_fits",
+    "note_pieces",
     "notice",
     "open_onnx",
     "outline_slot",
@@ -210,12 +226,14 @@ __all__ = [
     "page_end",
     "paired_entries",
     "paragraphs",
+    "parse_time_range",
     "passage_excerpt",
     "pinned_indices",
     "placed_breakpoints",
     "plain",
     "plain_at",
     "prompt_changes",
+    "prompt_digest",
     "prompt_rows",
     "proposal_prompt",
     "provider_of",
@@ -229,7 +247,6 @@ __all__ = [
     "read_outline",
     "read_places",
     "read_server_text",
-    "read_times",
     "read_tool",
     "redact_inside",
     "redacted_records",
@@ -241,30 +258,38 @@ __all__ = [
     "repeated",
     "replace_texts",
     "reported_in",
+    "request_arguments",
     "resolve_namespace",
     "result_entries",
     "result_texts",
     "safe_line",
     "said_entries",
     "said_in",
+    "scanned",
     "secret_kinds",
     "secrets",
+    "server_items",
+    "server_rows",
     "server_text",
+    "server_words",
     "set_alone",
     "set_cache_limit",
     "settings_with_hooks",
     "settings_without_hooks",
     "short_reason",
     "shown",
+    "shown_url",
     "snippets",
+    "split_front_matter",
     "stale_thinking",
+    "state_content",
+    "summary_message",
     "summary_prompt",
     "system_and_tools",
     "taken_back",
     "tool_definition",
     "transcript_branch",
     "transcript_lines",
-    "unfit_number",
     "unit_memory",
     "unit_text",
     "unmarked",
@@ -276,6 +301,7 @@ __all__ = [
     "without_thinking",
     "words_of_user",
     "write_outline",
+    "zone_of",
 ]
 
 _Place = tuple[int, int]
@@ -284,6 +310,8 @@ __version__: str
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
+# The beginning of the handles of what an answer had no room for.
+REMAINDER_PREFIX: str
 
 @final
 class Conversation:
@@ -678,10 +706,12 @@ class Item:
     def is_changed(self) -> bool: ...
     def to_dict(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class Span:
+    def __new__(cls, entry: int, piece: int, start: int, end: int, digest: str) -> Span: ...
     @property
     def entry(self) -> int: ...
     @property
@@ -696,6 +726,7 @@ class Span:
     def handle(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
@@ -713,6 +744,7 @@ class Operation:
     @property
     def use(self) -> str: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
@@ -865,11 +897,13 @@ class LocalThreads:
     ) -> None: ...
     def purge_thread(self, namespace: str, name: str) -> int: ...
 
-# Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it
-# expires.
-_Entry = tuple[int, str, int, int, int, int, int, int, int | None]
-# Id, score, text, trigram, cosine (NaN where there is none).
-_ItemHit = tuple[int, float, float, float, float]
+# Id, text, time, source, kind, thread, tier, trust, when it expires, the bytes of its vector.
+_Entry = tuple[int, str, int, str, str, str, int, float, int | None, bytes | None]
+# Id, score, text, trigram, cosine.
+_ItemHit = tuple[int, float, float, float, float | None]
+
+# Raises StoreConflictError where a thread has another number of records than the caller read.
+def check_thread_records(server: str, name: str, expected: int, has: int | None) -> None: ...
 
 # An index in memory, for items that are kept elsewhere.
 @final
@@ -879,37 +913,47 @@ class ItemIndex:
     def __len__(self) -> int: ...
     @property
     def held_bytes(self) -> int: ...
-    # The same with more entries, which replace those with their ids, and without `deleted`.
+    # The same with more rows, which replace those with their ids, and without `deleted`. Vectors
+    # have `dim` numbers.
     def grown(
-        self, entries: Sequence[_Entry], deleted: Sequence[int], *, vectors: Any = None
+        self, rows: Sequence[_Entry], deleted: Sequence[int], dim: int | None
     ) -> ItemIndex: ...
+    # `allowed`: these ids alone.
     def search(
         self,
         query: str,
+        filters: Filters,
         *,
         limit: int,
         now_ms: int,
-        vector: Any = None,
-        fusion: str | tuple[float, float, float] | None = None,
+        vector: Any,
+        fusion: Fusion | None,
         allowed: Sequence[int] | None = None,
-        tiers: int | None = None,
-        kinds: Sequence[int] | None = None,
-        sources: Sequence[int] | None = None,
-        sessions: Sequence[int] | None = None,
-        after_ms: int | None = None,
-        before_ms: int | None = None,
-        min_trust: int = 0,
     ) -> list[_ItemHit]: ...
+    # A row for each text, or for each row of `vectors`; without these 0 means unrelated.
     def recall(
         self,
         texts: Sequence[str],
         *,
         k: int,
         now_ms: int,
-        vectors: Any = None,
-        centred: bool = False,
+        vectors: Any,
         allowed: Sequence[int] | None = None,
     ) -> list[list[tuple[int, float]]]: ...
+
+# The messages of a JSON list; kept ones are written as they are in it.
+@final
+class JsonMessages:
+    def __new__(cls, text: str) -> JsonMessages: ...
+    @property
+    def messages(self) -> list[Any]: ...
+    def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str: ...
+
+# The text of a cell of a table, which may be null or no UTF-8.
+def cell_text(cell: str | bytes | None, column: str) -> str: ...
+
+# A line of a table in JSON Lines: the id as text, the JSON of the messages, the query.
+def json_row(line: bytes) -> tuple[str | None, str, str | None]: ...
 
 # JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of what is
 # broken, or ("broken", why). After a word that is no JSON, `skip_line` is called.
@@ -1320,14 +1364,27 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
-def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
-# Whether a value comes out of JSON as it went in.
-def is_json(value: object) -> bool: ...
+# The chunks of a text, in order, at headings first; their bodies joined are the text.
+def chunks(text: str, *, chunk_tokens: int = ...) -> list[Chunk]: ...
 
-# The first number in JSON values that JSON has not, or that Python does not read again, and where
-# it is below `path`.
-def unfit_number(value: Any, path: str) -> tuple[str, Any] | None: ...
+# The plain values of the front matter, and the text after it.
+def split_front_matter(text: str) -> tuple[dict[str, str], str]: ...
+
+# The pieces of a file of notes, each with its tier, and the number of lines where the first ones
+# are hot memory.
+def note_pieces(path: str, text: str) -> tuple[list[tuple[Tier, Chunk]], int]: ...
+
+# Values as JSON gives them back: the very objects where it has them as they are. `path` is that of
+# the list, for UnreadableIRError, and `start` the number of the first.
+def kept_values(values: Sequence[Any], path: str, start: int) -> list[Any]: ...
+
+# The content of the record of a state, compared with the one that was recorded before it; `entries`
+# are those of the thread. It raises UnreadableIRError for what JSON cannot hold.
+def state_content(state: PromptState, before: PromptState, entries: Entries) -> dict[str, Any]: ...
+
+# 128 bits of all that a provider is sent of a prompt, hexadecimal.
+def prompt_digest(prompt: CompiledPrompt) -> str: ...
 
 # The texts that another form of the same entries does not show as they are, each with what it shows
 # in their place.
@@ -1363,9 +1420,6 @@ def transcript_lines(messages: Iterable[Message], numbered: bool) -> list[str]: 
 # Lines in a fence that says that they are data. Of very many the middle is left out.
 def fenced(name: str, lines: Sequence[str]) -> str: ...
 
-# Hexadecimal digits made from texts that occur in none of them, as few as do.
-def mark_of(texts: Sequence[str]) -> str: ...
-
 # Asks a model what it would change in a store: `items` are those that hold, `messages` are new.
 def proposal_prompt(items: Sequence[Item], messages: Iterable[Message]) -> str: ...
 
@@ -1388,15 +1442,37 @@ def first_kept(
 # said before it; None where a summary can take the place of nothing.
 def head_and_tail(conversation: Conversation, keep_last: int) -> tuple[int, list[int]] | None: ...
 
-# What a range of times means as of a time of a zone's clock: "one", "between" or "outside", and its
-# ends. Of a text that is none, the reason. An end is "clock" or "moments" (of UTC) and both its
-# ends, "since_clock" and a time of the clock, "since" and how long ago, or "around" with how long
-# ago and how long; all in microseconds, times since the year 1 began. Then its text.
-_Time = tuple[Literal["clock", "moments", "since_clock", "since", "around"], int, int, str]
+# Times as people and models write them. The docstrings of these are in the module.
+def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRange: ...
+def describe(span: TimeRange, timezone: tzinfo | str) -> str: ...
+def zone_of(timezone: tzinfo | str) -> tzinfo: ...
 
-def read_times(
-    text: str, now: int
-) -> str | tuple[Literal["one", "between", "outside"], _Time | None, _Time | None]: ...
+# The arguments of calls of request_context and fetch_whole; `known` are their names. They raise
+# InvalidArgumentError that says what to send.
+def request_arguments(
+    arguments: Mapping[str, Any],
+    known: Collection[str],
+    scopes: Sequence[str],
+    now: datetime,
+    timezone: tzinfo | str,
+) -> tuple[str, Scope | None, TimeRange | None]: ...
+def fetch_arguments(arguments: Mapping[str, Any], known: Collection[str]) -> FetchArguments: ...
+
+# A text from a character on, some of its lines (the first and the last, or all that follow), or the
+# parts of it that a query finds.
+@final
+class FetchArguments:
+    @property
+    def handle(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def lines(self) -> tuple[int, int | None] | None: ...
+    @property
+    def query(self) -> str: ...
+
+# The items of an answer in their fence, each under its mark; times are those of the timezone.
+def fenced_items(sections: Sequence[Section], timezone: tzinfo) -> str: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
 def read_places(format: str, entry: Mapping[str, Any], index: int) -> list[_Path | None]: ...  # noqa: A002
@@ -1558,6 +1634,9 @@ def result_entries(results: Sequence[Any]) -> list[Any]: ...
 
 # A user's message in a format; ``is_turn=False`` marks it as no turn of the user's where it can.
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  # noqa: A002
+
+# A message of a summary: the user's with its text, or the assistant's that takes note of it.
+def summary_message(text: str, format: str, role: Literal["user", "assistant"]) -> Any: ...  # noqa: A002
 def user_part(provider: str, text: str) -> dict[str, Any]: ...
 
 # A copy with a cache mark on its last block that can have one; None where there can be none.
@@ -1819,6 +1898,32 @@ class Bill:
 # A text as PostgreSQL takes it, and back.
 def server_text(text: str) -> str: ...
 def read_server_text(text: str) -> str: ...
+
+# What full-text search reads of a text: all of it, or each word of a long one once.
+def server_words(text: str) -> str: ...
+def check_server_name(what: str, name: object, max_bytes: int) -> None: ...
+
+# Rows of new items: handle, tier, kind, source, thread, tool, principal, trust, confidence,
+# parents, time, created, expires, metadata, redactions, bytes, text, vector, words to be indexed.
+def server_rows(
+    namespace: str, items: Sequence[MemoryItem], now_ms: int, vectors: Any
+) -> list[tuple[Any, ...]]: ...
+
+# Items of rows, each with its id. A link: the item's id, the relation, the other's handle, whether
+# it starts here, its number.
+def server_items(
+    namespace: str,
+    rows: Sequence[tuple[Any, ...]],
+    links: Sequence[tuple[int, str, str, bool, int]],
+) -> list[tuple[int, MemoryItem]]: ...
+
+# Whether words say too little of a query; and the texts that hold it, best first.
+def is_scan(query: str) -> bool: ...
+def scanned(
+    query: str, texts: Sequence[tuple[int, str]], limit: int
+) -> list[tuple[int, float]]: ...
+def is_server_url(url: str) -> bool: ...
+def shown_url(url: str) -> str: ...
 
 # Ids of warm items that become cold, and of cold ones that go. A row: id, tier, bytes, when it was
 # last said or found, trust, how often it was found.
