@@ -19,9 +19,8 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AgentScope,
     Prompted,
-    nothing_to_ask,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -188,7 +187,7 @@ class RehydrateProvider(Adapter, ContextProvider):
     def __init__(self, source_id: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(source_id)
-        self._set_up(options, AgentScope())
+        self._set_up(options)
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
         """Give the run its tools and the middleware; the agent calls it before each run."""
@@ -207,8 +206,8 @@ class RehydrateProvider(Adapter, ContextProvider):
     async def _prompt(self, agent: str, context: ChatContext) -> tuple[Prompted, list[Message]]:
         options = context.options or {}
         model = options.get("model") or getattr(context.client, "model", None)
-        scope = AgentScope(agent, str(model or ""))
-        return await self._prompted(list(context.messages), scope, self._sent(options))
+        scope = Scope(str(model or ""), place=agent)
+        return await self._aprompted(list(context.messages), scope, self._sent(options))
 
     def _sent(self, options: Mapping[str, Any]) -> list[str]:
         """Return the texts that the model gets besides the messages: instructions and tools."""
@@ -245,8 +244,6 @@ class _RunMiddleware(ChatMiddleware):
 
     async def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
         """Return the answer to a call that the last request led to."""
-        if self.asked is None:
-            return nothing_to_ask(name)
         return await self._provider._threads.aanswer(self.asked, name, arguments, call_id)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:

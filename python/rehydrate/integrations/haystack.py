@@ -19,8 +19,8 @@ from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json, json_object
 from rehydrate.integrations.adapter import (
     Adapter,
-    AgentScope,
     PassiveOptions,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -37,7 +37,6 @@ from rehydrate.integrations.chat_dicts import (
     thinking_block,
 )
 from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
-from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
 
 try:
@@ -160,7 +159,7 @@ class RehydrateChatGenerator(Adapter):
         """Take the generator, and the options; raises InvalidArgumentError as `Context` does."""
         self.chat_generator = chat_generator
         self._options = dict(options)
-        self._set_up(options, AgentScope(), can_ask=False)
+        self._set_up(options, can_ask=False)
 
     @component.output_types(replies=list[ChatMessage])
     def run(
@@ -193,12 +192,9 @@ class RehydrateChatGenerator(Adapter):
         if isinstance(messages, str):
             return messages
         with passing_through():
-            scope = AgentScope(model=str(getattr(self.chat_generator, "model", None) or ""))
+            scope = Scope(str(getattr(self.chat_generator, "model", None) or ""))
             sent = [compact_json(tool.tool_spec) for tool in flatten_tools_or_toolsets(tools)]
-            entries = CODEC.entries_of(messages)
-            chats = [entry.chat for entry in entries]
-            prompted = self._threads.prompt(chats, scope, reserved_tokens=sum(text_tokens(sent)))
-            return CODEC.picked(messages, entries, prompted.shown)
+            return self._prompted(messages, scope, sent)[1]
         return messages
 
     def warm_up(self) -> None:

@@ -8,23 +8,19 @@ had said, gets a new `Context`.
 from __future__ import annotations
 
 import warnings
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from operator import eq
 from typing import Any, NamedTuple
 
+from rehydrate import _native
 from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
-from rehydrate._native import user_part
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
-from rehydrate.entry_id import EntryId
 from rehydrate.prompt.compiler import BEGINNING
 from rehydrate.prompt.counting import fenced, text_of, upper_bound
-from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
@@ -158,7 +154,7 @@ class HostThread:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
         text of the call's result. ``arguments`` may be JSON. It raises nothing."""
         if self.context is None or (jit := self._jit) is None:
-            return f"{name}: there is nothing to ask; answer with what you have"
+            return nothing_to_ask(name)
         call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         try:
             return jit.answer(call).content
@@ -216,6 +212,11 @@ class HostThread:
         self._jit = ContextJIT(self._context) if self._asks_back else None
 
 
+def nothing_to_ask(name: str) -> str:
+    """Return the answer of a tool whose conversation nobody knows."""
+    return f"{name}: there is nothing to ask; answer with what you have"
+
+
 def warn_passed_through(why: str) -> None:
     """Warn that a host's messages were sent as they are."""
     warnings.warn(f"the messages were sent as they are: {why}", RehydrateWarning, stacklevel=3)
@@ -234,80 +235,9 @@ def shown_messages(prompt: CompiledPrompt) -> list[Shown]:
     Entries are the very objects that were added. A section of context is a user message, hot memory
     too: the system text is the host's. A list that the user began begins with the user.
     """
-    history = prompt.ir.history
-    is_own = history.format == prompt.provider
-    shown = list(_own_messages(prompt) if is_own else _picked_entries(prompt))
-    # Responses takes any beginning.
-    return shown if prompt.provider == "openai_responses" else _with_user_first(shown, history)
+    own = prompt.ir.history.format
 
+    def write(section: Section) -> str:
+        return fenced(section, text_of(section, own))
 
-def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
-    """Return the messages with the user's before the assistant's, where a compaction took those."""
-    first, role = history.rows.first_said() or (0, "")
-    if role != "assistant":
-        return shown
-    index = history.entry_index(first)
-    at = [each.index for each in shown].index(index)
-    if index == first or any(each.index is None for each in shown[:at]):
-        return shown  # the host's own beginning, or there is a section before it
-    shown.insert(at, Shown(None, user_message(BEGINNING, history.format)))
-    return shown
-
-
-def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
-    """Yield the messages of a prompt whose history is in the provider's own format."""
-    segments = [segment for segment in prompt.segments if segment.kind != "tool"]
-    if prompt.provider == "anthropic":  # its system text is not a message
-        sections = _sections(prompt)
-        for segment in segments:
-            if segment.kind == "system" and (section := sections.get(segment.id)) is not None:
-                yield Shown(None, user_message(fenced(section, str(section.content)), "anthropic"))
-        segments = [segment for segment in segments if segment.kind == "message"]
-    if prompt.provider == "bedrock":  # what one role says in a row is one message there
-        said = groupby(segments, lambda segment: _role_of(segment.id, prompt.ir.history))
-        segments = [next(joined) for _, joined in said]
-    for segment, message in zip(segments, prompt.messages, strict=True):
-        yield Shown(EntryId.index_of(segment.id), message)
-
-
-def _role_of(segment_id: str, history: History) -> str:
-    """Return the role of an entry, or the user's for a section."""
-    index = EntryId.index_of(segment_id)
-    if index is None:
-        return "user"
-    return str(history.entries[bisect_left(history.indices, index)]["role"])
-
-
-def _picked_entries(prompt: CompiledPrompt) -> Iterator[Shown]:
-    """Yield the entries that a prompt shows in another format than theirs."""
-    history = prompt.ir.history
-    sections = _sections(prompt)
-    positions = {index: position for position, index in enumerate(history.indices)}
-    shown = -1
-    for segment in prompt.segments:
-        index = EntryId.index_of(segment.id)
-        if (section := sections.get(segment.id)) is not None:
-            text = fenced(section, text_of(section, history.format))
-            yield Shown(None, user_message(text, history.format))
-        elif index in positions and positions[index] > shown:
-            # One message may become several, and several one.
-            for position in range(shown + 1, positions[index] + 1):
-                yield Shown(history.entry_index(position), history.entries[position])
-            shown = positions[index]
-    for position in range(shown + 1, len(history.entries)):
-        yield Shown(history.entry_index(position), history.entries[position])
-
-
-def _sections(prompt: CompiledPrompt) -> dict[str, Section]:
-    """Return the sections that no host has, by their ids."""
-    own = [each for each in prompt.ir.sections if each.provenance.source != "system"]
-    return {section.id: section for section in own}
-
-
-def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word
-    """Return a user message in a host's format."""
-    if format == "langchain":
-        from langchain_core.messages import HumanMessage
-
-        return HumanMessage(text)
-    return user_part(format, text)
+    return [Shown(*each) for each in _native.shown_messages(prompt, BEGINNING, write)]

@@ -17,7 +17,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.integrations.adapter import ContextOptions, chat_context, shows_adapter_options
+from rehydrate.integrations.adapter import CHAT, ContextOptions, context_of, shows_adapter_options
 from rehydrate.integrations.chat_dicts import (
     CALL,
     THINKING,
@@ -190,7 +190,7 @@ class RehydrateMemory(BaseChatStoreMemory):
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(chat_store=chat_store or SimpleChatStore(), chat_store_key=chat_store_key)
         given = {"budget": Budget(), **options}
-        self._thread = HostThread(lambda: chat_context(given), asks_back=True)
+        self._thread = HostThread(lambda: context_of(given, provider=CHAT), asks_back=True)
         self._thread.context  # noqa: B018  it raises for a wrong option
         self._reserved = reserved_tokens
 

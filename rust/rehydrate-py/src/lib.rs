@@ -93,11 +93,11 @@ mod _native {
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
     #[pymodule_export]
-    use super::layout::Layout;
+    use super::layout::{Layout, shown_messages};
     #[pymodule_export]
     use super::linting::lint;
     #[pymodule_export]
-    use super::memory_files::{memory_command, memory_excess, memory_snippet};
+    use super::memory_files::{memory_command, memory_stale, memory_texts, memory_tool};
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
