@@ -29,7 +29,6 @@ from rehydrate.integrations.chat_dicts import (
     Codec,
     Entry,
     call_of,
-    content_of,
     media_part,
     other_part,
     result_of,
@@ -71,12 +70,8 @@ class _Messages(Codec[Message]):
                 for number, content in enumerate(self.parts(message)):
                     if content.type == "function_result":
                         yield Entry(result_of(content.call_id, _answer(content)), index, number)
-            elif message.role == "assistant":
-                yield Entry(self.reply(message), index)
             else:
-                role = "system" if message.role in ("system", "developer") else "user"
-                said = content_of([_item(each) for each in self.parts(message)])
-                yield Entry({"role": role, "content": said}, index)
+                yield Entry(self.chat(message.role, message), index)
 
     def parts(self, message: Message) -> Sequence[Content]:
         return message.contents or ()
@@ -193,8 +188,7 @@ class RehydrateProvider(Adapter, ContextProvider):
         """Give the run its tools and the middleware; the agent calls it before each run."""
         if _loads_late(agent):
             warn_passed_through(
-                "require_per_service_call_history_persistence loads the history behind all "
-                "providers"
+                "require_per_service_call_history_persistence loads the history after all providers"
             )
             return
         run = _RunMiddleware(self, str(getattr(agent, "name", None) or ""))

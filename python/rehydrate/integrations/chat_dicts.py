@@ -62,13 +62,13 @@ STATE_PART = "compaction_summary"
 
 
 def content_of(parts: Sequence[dict[str, Any]]) -> Any:
-    """Return a content of these parts: a text that is alone as a string.
+    """Return a content of these parts: a text that is alone as a string, "" for none.
 
     >>> content_of([text_part("Hello.")])
     'Hello.'
     """
     is_text = len(parts) == 1 and parts[0]["type"] == TEXT
-    return parts[0]["text"] if is_text else list(parts)
+    return parts[0]["text"] if is_text else list(parts) or ""
 
 
 def call_of(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def reply_chat(pieces: Iterable[dict[str, Any]]) -> dict[str, Any]:
     for piece in pieces:
         kinds.get(piece["type"], said).append(piece)
     calls, thoughts = kinds[CALL], kinds[THINKING]
-    content = reply_content(said)
+    content = content_of(said)
     chat = {"role": "assistant", "content": None if calls and not content else content}
     if thoughts:
         chat["reasoning_content"] = "\n\n".join(each["thinking"] for each in thoughts)
@@ -106,11 +106,6 @@ def reply_chat(pieces: Iterable[dict[str, Any]]) -> dict[str, Any]:
     if calls:
         chat["tool_calls"] = calls
     return chat
-
-
-def reply_content(parts: Sequence[dict[str, Any]]) -> Any:
-    """Return the content of a reply with these parts; "" where it has none."""
-    return content_of(parts) if parts else ""
 
 
 def texts_of(content: Any) -> Iterator[str]:
@@ -181,9 +176,13 @@ class Codec(ABC, Generic[M]):
         del message
         return "thinking_blocks" in chat and "thinking_blocks" not in now
 
-    def reply(self, message: M) -> dict[str, Any]:
-        """Return the chat dict of a reply."""
-        return reply_chat(p for part in self.parts(message) for p in self.pieces(part, message))
+    def chat(self, role: str, message: M) -> dict[str, Any]:
+        """Return the chat dict of a message that is one entry."""
+        pieces = [each for part in self.parts(message) for each in self.pieces(part, message)]
+        if role == "assistant":
+            return reply_chat(pieces)
+        is_system = role in ("system", "developer")
+        return {"role": "system" if is_system else "user", "content": content_of(pieces)}
 
     def entries_of(self, messages: Sequence[M]) -> list[Entry]:
         """Return the entries of the messages, in order."""

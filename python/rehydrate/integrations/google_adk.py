@@ -140,16 +140,13 @@ def _parted(
     start = len(contents)
     while start and _is_said(contents[start - 1]):
         start -= 1
-    lasting, passing = list(contents[:start]), list[Content]()
-    places: list[int] = []
+    lasting, passing = list(contents[:start]), list[tuple[int, Content]]()
     for content in contents[start:]:
         if _is_of_an_event(content, events):
             lasting.append(content)
         else:
-            passing.append(content)
-            places.append(len(lasting))
-    after = [len(lasting) - place for place in places]
-    return lasting, list(zip(after, passing, strict=True))
+            passing.append((len(lasting), content))
+    return lasting, [(len(lasting) - before, content) for before, content in passing]
 
 
 def _is_said(content: Content) -> bool:

@@ -28,7 +28,6 @@ from rehydrate.integrations.chat_dicts import (
     Codec,
     Entry,
     call_of,
-    content_of,
     media_part,
     other_part,
     result_of,
@@ -65,14 +64,12 @@ class _Messages(Codec[ChatMessage]):
 
     def entries(self, messages: Sequence[ChatMessage]) -> Iterator[Entry]:
         for index, message in enumerate(messages):
-            role, parts = message.role.value, self.parts(message)
+            role = message.role.value
             if role == "tool":
-                for number, part in enumerate(parts):
+                for number, part in enumerate(self.parts(message)):
                     yield Entry(result_of(_id_of(part.origin), _answer(part)), index, number)
-            elif role == "assistant":
-                yield Entry(self.reply(message), index)
             else:
-                yield Entry({"role": role, "content": content_of(list(map(_item, parts)))}, index)
+                yield Entry(self.chat(role, message), index)
 
     def parts(self, message: ChatMessage) -> Sequence[Any]:
         parts: Sequence[Any] = message._content
@@ -138,7 +135,7 @@ def _item(part: Any) -> dict[str, Any]:
 class RehydrateChatGenerator(Adapter):
     """Keep the prompts of a chat generator within a budget, without breaking the provider's cache.
 
-    It stands where the generator does, in an `Agent` or a `Pipeline`. Each conversation has a
+    It takes the place of the generator in an `Agent` or a `Pipeline`. Each conversation has a
     persistent `Context`: a list of messages that goes on. Its prompts extend one another byte for
     byte until a compaction. The messages are the list's very objects; of a tool's message some
     results may be shown, and a long text in part.

@@ -14,7 +14,7 @@ from operator import eq
 from typing import Any, NamedTuple
 
 from rehydrate import _native
-from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
+from rehydrate._concurrency.async_wrappers import WaitingLock, computed
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
@@ -94,10 +94,7 @@ class HostThread:
     def context(self) -> Context:
         """The context of the last list; an empty one before the first."""
         with self._lock:
-            if self._context is None:
-                self._begin()
-            assert self._context is not None
-            return self._context
+            return self._begin() if self._context is None else self._context
 
     def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """Return what to send: messages of the host's own, the very objects, with sections of
@@ -161,9 +158,7 @@ class HostThread:
         except Exception as error:
             return f"{name}: {safe_error_text(error, name)}; answer with what you have"
 
-    async def aanswer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
-        """`answer` for asyncio and trio, in a worker thread."""
-        return await hand_over(lambda: self.answer(name, arguments, call_id))
+    aanswer = computed(answer)
 
     def note_failure(self, why: str) -> None:
         """Report that the host's last messages were passed through as they are."""
@@ -180,12 +175,9 @@ class HostThread:
             return [Shown(index, message) for index, message in enumerate(messages)]
 
     def _prompted(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
-        is_rebuilt = shared < self._count
-        if is_rebuilt or self._context is None:
-            self._begin()
-            shared = 0
-        context = self._context
-        assert context is not None
+        context, is_rebuilt = self._context, shared < self._count
+        if is_rebuilt or context is None:
+            context, shared = self._begin(), 0
         context.budget = _without(self._budget, upper_bound(reserved_tokens, context.provider))
         new = messages[shared:]
         context.add(*new)
@@ -204,12 +196,13 @@ class HostThread:
             for index, message in shown_messages(compiled)
         ]
 
-    def _begin(self) -> None:
+    def _begin(self) -> Context:
         self._count = 0
-        self._context = self._make()
-        self._begins = len(self._context.history)
-        self._budget = self._context.budget
-        self._jit = ContextJIT(self._context) if self._asks_back else None
+        self._context = context = self._make()
+        self._begins = len(context.history)
+        self._budget = context.budget
+        self._jit = ContextJIT(context) if self._asks_back else None
+        return context
 
 
 def nothing_to_ask(name: str) -> str:

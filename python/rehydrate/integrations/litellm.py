@@ -98,8 +98,5 @@ class RehydrateHook(_Hook):
 
 def _caller(key: Any) -> str:
     """Return what the proxy knows a client by: its key's hash, else its user."""
-    for name in ("token", "api_key", "user_id"):
-        known = getattr(key, name, None)
-        if known:
-            return str(known)
-    return ""
+    names = [getattr(key, name, None) for name in ("token", "api_key", "user_id")]
+    return next((str(name) for name in names if name), "")

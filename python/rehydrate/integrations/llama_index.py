@@ -9,7 +9,6 @@ The chat store keeps all messages. What an agent gets of them is made in each re
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
@@ -17,6 +16,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
+from rehydrate.formats._reading import json_object
 from rehydrate.integrations.adapter import CHAT, ContextOptions, context_of, shows_adapter_options
 from rehydrate.integrations.chat_dicts import (
     CALL,
@@ -24,10 +24,10 @@ from rehydrate.integrations.chat_dicts import (
     Codec,
     Entry,
     call_of,
+    content_of,
     media_part,
     other_part,
     reply_chat,
-    reply_content,
     result_of,
     text_part,
     thinking_block,
@@ -76,7 +76,7 @@ class _Messages(Codec[ChatMessage]):
         pieces = [piece for part in self.parts(message) for piece in self.pieces(part, message)]
         if role in ("assistant", "chatbot", "model"):
             return reply_chat([*pieces, *_calls_next_to_it(message, pieces)])
-        content = reply_content([each for each in pieces if each["type"] not in (CALL, THINKING)])
+        content = content_of([each for each in pieces if each["type"] not in (CALL, THINKING)])
         if role in ("tool", "function"):
             return result_of(message.additional_kwargs.get("tool_call_id"), content)
         is_system = role in ("system", "developer")
@@ -282,13 +282,6 @@ class _Metadata(ToolMetadata):
         return self.schema
 
 
-def _is_same(text: str, arguments: dict[str, Any]) -> bool:
-    try:
-        return bool(json.loads(text) == arguments)
-    except ValueError:
-        return False
-
-
 async def _call_id(ctx: Any, name: str, arguments: dict[str, Any]) -> str | None:
     """Return the id of a call under way, which LlamaIndex does not tell a tool."""
     store = getattr(ctx, "store", None)
@@ -299,6 +292,6 @@ async def _call_id(ctx: Any, name: str, arguments: dict[str, Any]) -> str | None
         (entry,) = CODEC.entries_of([message])
         for call in entry.chat.get("tool_calls") or ():
             function = call["function"]
-            if function["name"] == name and _is_same(function["arguments"], arguments):
+            if function["name"] == name and json_object(function["arguments"]) == arguments:
                 return str(call["id"])
     return None

@@ -74,7 +74,7 @@ class _Messages(Codec[ModelMessage]):
     def entries(self, messages: Sequence[ModelMessage]) -> Iterator[Entry]:
         for index, message in enumerate(messages):
             if isinstance(message, ModelResponse):
-                yield Entry(self.reply(message), index)
+                yield Entry(self.chat("assistant", message), index)
             else:
                 for number, part in enumerate(self.parts(message)):
                     yield Entry(_request_part(part), index, number)

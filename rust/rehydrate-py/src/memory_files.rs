@@ -164,7 +164,7 @@ fn without_secrets(changes: &Bound<'_, PyDict>, redactor: Option<&Bound<'_, PyAn
         }
         let found = redactor.call1((text,))?;
         for each in found.getattr(redactions)?.try_iter()? {
-            kinds.insert(each?.getattr(interned!(py, "name"))?.extract().map_err(PyErr::from)?);
+            kinds.insert(each?.getattr(interned!(py, "name"))?.extract::<String>()?);
         }
         changes.set_item(path, found.getattr(interned!(py, "text"))?)?;
     }

@@ -174,11 +174,8 @@ def _before_reply(messages: Sequence[Any]) -> Sequence[Any]:
 
 
 def _model_name(model: Any) -> str:
-    for attribute in ("model_name", "model"):
-        name = getattr(model, attribute, None)
-        if isinstance(name, str):
-            return name
-    return ""
+    names = [getattr(model, attribute, None) for attribute in ("model_name", "model")]
+    return next((name for name in names if isinstance(name, str)), "")
 
 
 def _provider_of(model: Any, name: str) -> Provider:
