@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from rehydrate import _native
 from rehydrate._check import check_share, check_type, check_whole
 from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._native import chunks
 from rehydrate._text import failure_text, safe_error_text
 from rehydrate.context.records import Row, reading, rows_of
 from rehydrate.errors import (
@@ -23,7 +24,6 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.host_thread import RehydrateWarning
-from rehydrate.memory.folder import chunks
 from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.tools import memory_of_tool
 
