@@ -89,9 +89,10 @@ def test_a_tool_part_of_a_ui_message_is_call_and_result_in_one() -> None:
         ("No.", PieceKind.TOOL_RESULT),
     ]
     assert [unit.members for unit in conversation.units] == [(0,), (1,)]
-    assert not conversation.units[1].calls_tools
-    (waiting,) = parse([shown(tool(state="approval-requested"))]).units
-    assert waiting.calls_tools
+    (answered,) = conversation.units[1].messages
+    assert set(answered.calls) == set(answered.answers)
+    (waiting,) = parse([shown(tool(state="approval-requested"))]).messages
+    assert waiting.calls and not waiting.answers
 
 
 def test_what_is_not_sent_to_a_model_is_not_counted() -> None:

@@ -10,7 +10,6 @@ from rehydrate._native import entry_inputs, result_entries, tool_definition, use
 from rehydrate.context import Context
 from rehydrate.formats import parse, validate
 from rehydrate.formats.calls import ToolCall
-from rehydrate.formats.rendering import render_history
 from rehydrate.prompt import (
     History,
     PromptIR,
@@ -35,6 +34,7 @@ from tests.formats.ai_sdk_messages import (
     tools,
 )
 from tests.provider.ai_sdk import refusal, ui_refusal
+from tests.rendered import render_history
 
 
 def anthropics(*entries: Any, format: str = "ai_sdk") -> Any:

@@ -15,8 +15,9 @@ from dataclasses import asdict, replace
 from typing import Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._native import json_object
 from rehydrate.errors import MissingPackageError
-from rehydrate.formats._reading import compact_json, json_object
+from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     PassiveOptions,

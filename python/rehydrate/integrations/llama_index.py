@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._native import json_object
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.formats._reading import json_object
 from rehydrate.integrations.adapter import CHAT, ContextOptions, context_of, shows_adapter_options
 from rehydrate.integrations.chat_dicts import (
     CALL,

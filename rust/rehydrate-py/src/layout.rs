@@ -13,6 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 use rehydrate_core::engine::Engine;
 
+pub use change::prompt_break;
+
 use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
 use crate::exit::Running;
