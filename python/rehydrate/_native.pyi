@@ -218,8 +218,9 @@ __all__ = [
     "marks_in",
     "meets_filter",
     "memory_command",
-    "memory_excess",
-    "memory_snippet",
+    "memory_stale",
+    "memory_texts",
+    "memory_tool",
     "merged_lines",
     "message_tokens",
     "named_format",
@@ -846,6 +847,12 @@ class Layout:
     def request(
         self, breakpoints: Sequence[str], history: Any
     ) -> tuple[dict[str, Any], tuple[Any, ...], tuple[str, ...]]: ...
+
+# The messages of a prompt for a host that sends them itself, each with its index in the host's
+# list; None: a section, or `beginning`.
+def shown_messages(
+    prompt: Any, beginning: str, write: Callable[[Any], str]
+) -> list[tuple[int | None, Any]]: ...
 
 # The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
 # waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
@@ -1925,19 +1932,24 @@ def error_from_body(
 ) -> ProviderError: ...
 def error_event(raw: bytes, provider: str | None) -> bytes: ...
 
-# The memory tool: new texts by path (None: the file goes), the answer, whether it is an error, and
-# the place that the answer is to show.
+# The memory tool: the answer, whether it is an error, the files that change, and the records that
+# say so, for a log that `is_new` or not; the files after some records; the versions that no file
+# says now, each with a body that says nothing.
+def memory_tool(provider: str) -> dict[str, Any]: ...
 def memory_command(
-    arguments: Any, texts: dict[str, str], overwrites: bool
-) -> tuple[dict[str, str | None], str, bool, tuple[str, int] | None]: ...
-def memory_snippet(text: str, line: int) -> str: ...
-def memory_excess(
+    arguments: Any,
     texts: dict[str, str],
-    changes: dict[str, str | None],
-    max_file_bytes: int,
-    max_bytes: int,
-    max_files: int,
-) -> str | None: ...
+    is_new: bool,
+    redactor: Callable[[str], Any] | None,
+    limits: Any,
+    overwrites: bool,
+) -> tuple[str, bool, list[str], list[tuple[int, float, str]]]: ...
+def memory_texts(
+    rows: Sequence[tuple[int, float, str]], before: dict[str, str]
+) -> dict[str, str]: ...
+def memory_stale(
+    rows: Sequence[tuple[int, float, str]], texts: dict[str, str]
+) -> list[tuple[int, str]]: ...
 
 # Reads what an answer cost from its bytes.
 @final

@@ -5,6 +5,7 @@
 mod change;
 pub mod history;
 mod rows;
+mod shown;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ use crate::tokens::named;
 use crate::writing::{has_system_apart, is_own, marked, request_of, system_part, user_part};
 use history::{History, index_in};
 use rows::{Rows, SentRow};
+pub use shown::shown_messages;
 
 /// The history's messages, as if no section were among them.
 struct Messages {

@@ -108,11 +108,11 @@ mod _native {
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
     #[pymodule_export]
-    use super::layout::{Layout, prompt_break};
+    use super::layout::{Layout, prompt_break, shown_messages};
     #[pymodule_export]
     use super::linting::{Subject, Text, is_request, lint, lint_rules, system_and_tools};
     #[pymodule_export]
-    use super::memory_files::{memory_command, memory_excess, memory_snippet};
+    use super::memory_files::{memory_command, memory_stale, memory_texts, memory_tool};
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
