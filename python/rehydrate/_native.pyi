@@ -175,7 +175,6 @@ __all__ = [
     "explanation_text",
     "exported_lines",
     "fair_share",
-    "fence_attribute",
     "fence_nonce",
     "fence_tags",
     "fenced",
@@ -1318,7 +1317,7 @@ def checked_handles(handles: object) -> list[str]: ...
 def checked_purge(source: object, thread: object, everything: object) -> None: ...
 
 # The opening and the closing tag of untrusted content, which it cannot fake; sixteen digits that do
-# not occur in it; a value without characters that could end it or the tag.
+# not occur in it.
 def fence_tags(
     id: str,  # noqa: A002  the field's word
     source: str,
@@ -1329,7 +1328,6 @@ def fence_tags(
     content: str,
 ) -> tuple[str, str]: ...
 def fence_nonce(section_id: str, content: str) -> str: ...
-def fence_attribute(value: str) -> str: ...
 
 # Has this thread compute without a helper thread, or with one again; returns how it was before.
 def set_alone(alone: bool) -> bool: ...

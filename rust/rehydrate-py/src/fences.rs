@@ -58,9 +58,7 @@ pub fn fence_nonce(section_id: &Bound<'_, PyString>, content: &Bound<'_, PyStrin
 }
 
 /// A value on one line, without characters that could end it or the tag, or look like one.
-#[pyfunction]
 pub fn fence_attribute(py: Python<'_>, value: Places) -> PyResult<String> {
-    let _running = Running::begin();
     let mut line = String::new();
     for character in value.as_str().chars().take(LONGEST_ATTRIBUTE) {
         match character {

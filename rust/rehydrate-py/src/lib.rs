@@ -94,7 +94,7 @@ mod _native {
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
-    use super::fences::{fence_attribute, fence_nonce, fence_tags};
+    use super::fences::{fence_nonce, fence_tags};
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]

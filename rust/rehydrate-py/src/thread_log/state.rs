@@ -1,7 +1,7 @@
 //! The record of a thread's state: what is new in it besides the state that was recorded before.
 use blake2b_simd::Params;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::written;
 use crate::exit::Running;
@@ -17,9 +17,30 @@ const LISTS: [&str; 3] = ["sections", "tools", "late_bound"];
 
 record! {
     struct History<'py> {
-        entries: Vec<Any<'py>>,
+        entries: Bound<'py, PyTuple>,
         tokens: Any<'py>,
-        indices: Vec<usize>,
+        /// Empty: no entry was left out.
+        entry_indices: Any<'py>,
+    }
+}
+
+impl<'py> History<'py> {
+    /// The index in the thread of the entry at a position.
+    fn index_of(&self, position: usize) -> PyResult<usize> {
+        if self.entry_indices.is_empty()? { Ok(position) } else { self.entry_indices.get_item(position)?.extract() }
+    }
+
+    /// How many entries both begin with, each with the same index.
+    fn shared(&self, other: &Self) -> PyResult<usize> {
+        let entries = shared(&self.entries, &other.entries);
+        let mut same = match (self.entry_indices.cast(), other.entry_indices.cast()) {
+            (Ok(indices), Ok(others)) => shared(indices, others),
+            _ => 0,
+        };
+        while same < entries && self.index_of(same)? == other.index_of(same)? {
+            same += 1;
+        }
+        Ok(same.min(entries))
     }
 }
 
@@ -108,7 +129,7 @@ fn request<'py>(ir: &Any<'py>, old: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
 /// How many items at the beginning are those of before, and the others as JSON.
 fn new_of<'py>(now: &Any<'py>, old: &Any<'py>, path: &str) -> PyResult<Bound<'py, PyList>> {
     let (py, now, old) = (now.py(), now.extract::<Vec<Any<'py>>>()?, old.extract::<Vec<Any<'py>>>()?);
-    let same = shared(&now, &old);
+    let same = now.iter().zip(&old).take_while(|(one, other)| one.is(*other)).count();
     let new = written(PyList::new(py, &now[same..])?.as_any(), path)?;
     PyList::new(py, [same.into_pyobject(py)?.into_any(), new])
 }
@@ -119,13 +140,13 @@ fn new_of_history<'py>(ir: &Any<'py>, old: &Any<'py>, entries: &Any<'py>) -> PyR
     let py = ir.py();
     let (now, old): (History<'py>, History<'py>) =
         (ir.getattr("history")?.extract()?, old.getattr("history")?.extract()?);
-    let in_place = now.indices.iter().zip(&old.indices).take_while(|(now, old)| now == old).count();
-    let same = shared(&now.entries, &old.entries).min(in_place);
+    let same = now.shared(&old)?;
     let (added, rest) = (entries.len()?, PyList::empty(py));
-    for (position, (&index, entry)) in now.indices.iter().zip(&now.entries).enumerate().skip(same) {
+    for position in same..now.entries.len() {
+        let (index, entry) = (now.index_of(position)?, now.entries.get_item(position)?);
         let row = PyList::new(py, [index.into_pyobject(py)?.into_any(), now.tokens.get_item(position)?])?;
-        if index >= added || !entries.call_method1(interned!(py, "at"), (index,))?.is(entry) {
-            row.append(written(entry, &format!("history.entries[{index}]"))?)?;
+        if index >= added || !entries.call_method1(interned!(py, "at"), (index,))?.is(&entry) {
+            row.append(written(&entry, &format!("history.entries[{index}]"))?)?;
         }
         rest.append(row)?;
     }
@@ -136,6 +157,6 @@ fn new_of_history<'py>(ir: &Any<'py>, old: &Any<'py>, entries: &Any<'py>) -> PyR
 }
 
 /// How many objects both begin with.
-fn shared(one: &[Any<'_>], other: &[Any<'_>]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one.is(*other)).count()
+fn shared(one: &Bound<'_, PyTuple>, other: &Bound<'_, PyTuple>) -> usize {
+    one.iter_borrowed().zip(other.iter_borrowed()).take_while(|(one, other)| one.as_ptr() == other.as_ptr()).count()
 }
