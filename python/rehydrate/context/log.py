@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
@@ -24,12 +24,35 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
-    from rehydrate.context.history import Entries
-    from rehydrate.context.thread import Snapshot, Thread
+    from rehydrate.context.history import Entries, PromptState, Waiting
     from rehydrate.memory.store import ThreadStore
 
 
-LogMark = tuple[int, "Snapshot"]
+class Snapshot(NamedTuple):
+    """A thread at one time."""
+
+    entries: int
+    """How many there were."""
+    state: PromptState
+    waiting: Waiting
+    store: tuple[int, int]
+    """The mark of its context store: how many operations there were, and entries it had read."""
+
+
+class Logged(Protocol):
+    """The parts of a `Thread` that are written."""
+
+    entries: Entries
+    state: PromptState
+    waiting: Waiting
+    store: _native.ContextStore
+    remainders: Remainders
+
+    def snapshot(self) -> Snapshot:
+        """Return the thread as it is now."""
+
+
+LogMark = tuple[int, Snapshot]
 """The end of a log at one time: how many records it had, and what of the thread was in them."""
 
 
@@ -46,7 +69,7 @@ class Log:
         store: ThreadStore,
         namespace: str,
         name: str,
-        thread: Thread,
+        thread: Logged,
         records: int,
         *,
         originals: EntryOriginals | None,
@@ -83,7 +106,7 @@ class Log:
         """The end of what is written."""
         return self._mark if self._doubt is None else self._doubt
 
-    def save(self, thread: Thread) -> None:
+    def save(self, thread: Logged) -> None:
         """Write what is new since the last call: all of it, or nothing.
 
         Raises StoreError, and UnreadableIRError for an entry that JSON cannot hold.

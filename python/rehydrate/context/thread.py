@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate._native import ContextStore
 from rehydrate.context.history import Entries, PromptState, Waiting
-from rehydrate.context.log import Remainders
+from rehydrate.context.log import Remainders, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from rehydrate.formats.calls import ToolCall
     from rehydrate.messages import Provider
     from rehydrate.prompt.request import Budget
-
-
-class Snapshot(NamedTuple):
-    """A thread at one time."""
-
-    entries: int
-    """How many there were."""
-    state: PromptState
-    waiting: Waiting
-    store: tuple[int, int]
-    """The mark of its context store: how many operations there were, and entries it had read."""
 
 
 @dataclass(slots=True, eq=False)
