@@ -12,13 +12,14 @@ from collections.abc import (
 )
 from datetime import datetime
 from os import PathLike
-from typing import Any, Literal, NoReturn, Unpack, final
+from typing import Any, Literal, NoReturn, Self, Unpack, final
 
+from rehydrate._engine import CounterName
 from rehydrate.agent.model import Stop
-from rehydrate.compact.outline import OutlineName
-from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
-from rehydrate.compact.scoring import Scoring, WeightedQuery
-from rehydrate.compact.signals import Vectors as ModelVectors
+from rehydrate.compact.options import ProfileName
+from rehydrate.compact.outline import OutlineName, OutlineSize
+from rehydrate.compact.result import BlockReport, ChangedEntry, Dropped, UnitReport
+from rehydrate.compact.signals import Vectors as ModelVectors, WeightedQuery
 from rehydrate.context.context_store import Heading, Status
 from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
@@ -42,13 +43,17 @@ from rehydrate.memory.items import (
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, Provider, Unit
 from rehydrate.prompt.ir import Segment
+from rehydrate.prompt.originals import About
 from rehydrate.prompt.policy import ProviderPolicy
-from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
+from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow, Why
+from rehydrate.prompt.section import DroppedSection, Section
+from rehydrate.prompt.sources.source import Found
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "MEDIA_TOKENS",
     "NOT_INSTRUCTIONS",
+    "SHORTEST_QUOTE",
     "Activity",
     "AnswerJoiner",
     "Applied",
@@ -67,6 +72,8 @@ __all__ = [
     "Echoes",
     "EventDecoder",
     "Excerpts",
+    "Explanation",
+    "HeldOriginals",
     "Item",
     "ItemIndex",
     "JsonStream",
@@ -81,9 +88,12 @@ __all__ = [
     "PrefixBinding",
     "Prepared",
     "PromptCache",
+    "PromptRecords",
     "Replies",
     "RequestBody",
     "RowHashes",
+    "Schema",
+    "Scoring",
     "SeenLines",
     "Selection",
     "SessionPart",
@@ -103,6 +113,7 @@ __all__ = [
     "before_fork",
     "beyond_limits",
     "billed_usage",
+    "block_runs",
     "broken_laws",
     "broken_rules",
     "cache_vectors",
@@ -113,19 +124,23 @@ __all__ = [
     "capped_results",
     "chat_entries",
     "check_choice",
+    "check_columns",
     "check_counter",
     "check_item",
     "check_known",
     "check_list",
     "check_methods",
+    "check_outline",
     "check_own",
     "check_path",
+    "check_section",
     "check_share",
     "check_timeout",
     "check_type",
     "check_whole",
     "checked_budget",
     "checked_filters",
+    "checked_found",
     "checked_fusion",
     "checked_handles",
     "checked_limit",
@@ -134,6 +149,7 @@ __all__ = [
     "checked_purge",
     "checked_query",
     "checked_ratio",
+    "checked_relevance",
     "checked_tier",
     "chunks",
     "clean_text",
@@ -143,6 +159,7 @@ __all__ = [
     "counter_name",
     "counting_records",
     "counts",
+    "deduplicated",
     "describe_page",
     "detect_format",
     "differing_texts",
@@ -164,10 +181,13 @@ __all__ = [
     "first_kept",
     "folded_records",
     "format_of",
+    "handle_of_text",
     "handles",
     "has_claudes_thinking",
     "head_and_tail",
+    "heading_tokens",
     "hit_lines",
+    "hit_relevance",
     "input_texts",
     "is_answer",
     "is_json",
@@ -180,6 +200,7 @@ __all__ = [
     "langchain_fields",
     "langchain_to_openai",
     "last_compaction",
+    "late_tokens",
     "line_content",
     "line_is_seen",
     "line_numbers",
@@ -201,7 +222,10 @@ __all__ = [
     "namespace_fits",
     "notice",
     "open_onnx",
+    "ordered_sections",
     "outline_slot",
+    "outline_tokens",
+    "own_entries",
     "own_entry",
     "page_end",
     "paired_entries",
@@ -232,6 +256,7 @@ __all__ = [
     "redacted_text",
     "refusal",
     "refuse_copy",
+    "relevant_hits",
     "render_entries",
     "repaired_entries",
     "repeated",
@@ -245,6 +270,7 @@ __all__ = [
     "said_in",
     "secret_kinds",
     "secrets",
+    "seen_as_chat",
     "server_text",
     "set_alone",
     "set_cache_limit",
@@ -253,6 +279,8 @@ __all__ = [
     "short_reason",
     "shown",
     "snippets",
+    "span",
+    "spliced",
     "stale_thinking",
     "summary_prompt",
     "taken_back",
@@ -266,6 +294,8 @@ __all__ = [
     "user_message",
     "user_part",
     "value_text",
+    "weighted_query",
+    "with_items",
     "without_calls",
     "without_stale_thinking",
     "without_thinking",
@@ -282,6 +312,9 @@ MEDIA_TOKENS: int
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
+
+# Characters. A shorter text may be in another word for word by chance.
+SHORTEST_QUOTE: int
 
 @final
 class Conversation:
@@ -359,6 +392,7 @@ class Conversation:
     def uncommon_indices(self) -> list[int]: ...
     def thoughtful_indices(self) -> list[int]: ...
     def last_user_message(self) -> Message | None: ...
+    def last_user_text(self) -> str: ...
     def last_user_turn(self) -> int | None: ...
     def open_tool_loop(self) -> int | None: ...
     def loop_start(self) -> tuple[int, int | None] | None: ...
@@ -496,7 +530,7 @@ class Decision:
     # by position; `stripped`: those that a unit lost; `stale`: those that a message lost after
     # `first_change`, by index. `origins`: the indices in the caller's list, where calls were
     # parted.
-    def unit_reports(
+    def explanation(
         self,
         *,
         pins: Mapping[int, str],
@@ -509,7 +543,7 @@ class Decision:
         stale: Mapping[int, int],
         first_change: int | None,
         origins: Sequence[int] | None,
-    ) -> list[UnitReport]: ...
+    ) -> Explanation: ...
     # `handles`: those in memory, by index of the message.
     def dropped(
         self,
@@ -518,7 +552,56 @@ class Decision:
         by_coverage: bool,
         handles: Mapping[int, str],
         origins: Sequence[int] | None,
-    ) -> list[Dropped]: ...
+    ) -> tuple[Dropped, ...]: ...
+
+# The score of every unit and each of its signals: `str` of it is a table.
+@final
+class Explanation:
+    def __new__(cls, units: tuple[UnitReport, ...]) -> Explanation: ...
+    @property
+    def units(self) -> tuple[UnitReport, ...]: ...
+    def __iter__(self) -> Iterator[UnitReport]: ...
+    def __len__(self) -> int: ...
+    def to_dict(self) -> list[dict[str, Any]]: ...
+
+# One block for each run of neighbours in one text that are all kept or all dropped; and `3`, `3-5`
+# or, with gaps, `3..9`.
+def block_runs(blocks: Sequence[BlockReport]) -> list[BlockReport]: ...
+def span(indices: Sequence[int]) -> str: ...
+
+# How units are scored and packed; the docstring in the module says what each argument is.
+@final
+class Scoring:
+    def __new__(
+        cls,
+        *,
+        recency: float = 0.3,
+        semantic: float = 0.4,
+        novelty: float = 0.3,
+        structural: Mapping[str, float] | None = None,
+        signals: Literal["calibrated", "raw"] = "calibrated",
+        packing: Literal["coverage", "greedy"] = "coverage",
+        counter: CounterName = "o200k_base",
+    ) -> Scoring: ...
+    @staticmethod
+    def named(name: ProfileName) -> Scoring: ...
+    @property
+    def recency(self) -> float: ...
+    @property
+    def semantic(self) -> float: ...
+    @property
+    def novelty(self) -> float: ...
+    @property
+    def structural(self) -> dict[str, float]: ...
+    @property
+    def signals(self) -> Literal["calibrated", "raw"]: ...
+    @property
+    def packing(self) -> Literal["coverage", "greedy"]: ...
+    @property
+    def counter(self) -> CounterName: ...
+    @property
+    def keeps_reply(self) -> bool: ...
+    def weight_of(self, role: str) -> float: ...
 
 # The blocks of a text.
 @final
@@ -1224,14 +1307,13 @@ class TextIndex:
     def relevances(self, query: str) -> list[float]: ...
 
 # The first matches with the lines around them, as many as fit, and where they are; without visible
-# lines of `least` characters at their ends.
+# lines of `SHORTEST_QUOTE` characters at their ends.
 def passage_excerpt(
     text: str,
     matches: Sequence[_Place],
     max_tokens: int,
     counter: str,
     visible_lines: Collection[str],
-    least: int,
 ) -> tuple[str, list[_Place]]: ...
 
 # Where the page of a text from `start` on ends: at `end`, or after as much as has room. It ends
@@ -1252,6 +1334,16 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
+
+# The query that is given, or the last user turn if it asks something.
+def weighted_query(
+    conversation: Conversation, query: str | None, *, infer: bool = True
+) -> WeightedQuery | None: ...
+
+# The hits that are about a query, the relevance of one, and one that is checked.
+def relevant_hits(hits: Sequence[Hit], query: str, min_relevance: float) -> list[Hit]: ...
+def hit_relevance(hit: Hit) -> float: ...
+def checked_relevance(value: object) -> float: ...
 def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
 
 # Whether a value comes out of JSON as it went in.
@@ -1354,6 +1446,66 @@ def prompt_changes(
     before: Any, after: Any
 ) -> tuple[list[Change], list[Change], list[Change], list[str]]: ...
 
+# Whether a prompt shows an entry or a section, and why.
+@final
+class PromptRecords:
+    def __new__(cls, ir: Any) -> PromptRecords: ...
+    @property
+    def ir(self) -> Any: ...
+    # Where the history has the entry of this index in the caller's list.
+    def position(self, index: int) -> int | None: ...
+    def why(self, id: str) -> Why | None: ...  # noqa: A002  the field's word
+
+# The new sections that fit a budget and those that do not; and of a prompt those that are kept, the
+# records of those that go, and the ids of what changed. `rehydrate.prompt.splicing` says which.
+def spliced(
+    found: Sequence[Section],
+    visible: Collection[str],
+    texts: list[str],
+    shows: Callable[[str], bool],
+    budget_tokens: int,
+) -> tuple[list[Section], list[Section]]: ...
+def deduplicated(
+    ir: Any, positions: Mapping[str, int], last: Mapping[str, Section]
+) -> tuple[list[Section], list[DroppedSection], list[str]]: ...
+
+# At most the cost of a section's heading with these names, and of a section with its heading.
+def heading_tokens(*names: str) -> int: ...
+def late_tokens(section: Section) -> int: ...
+
+# The sections in the order in which the model reads them.
+def ordered_sections(sections: Sequence[Section]) -> list[Section]: ...
+
+# The section with these items of its own in its provenance.
+def with_items(section: Section, items: Sequence[str]) -> Section: ...
+
+# The size of an outline, checked; and its most tokens, 0 where that is too little for one.
+def check_outline(outline: Any) -> OutlineSize: ...
+def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -> int: ...
+
+# Originals in the memory of this process; the docstrings are in the module.
+class HeldOriginals:
+    def __new__(cls, max_bytes: int = 268435456) -> Self: ...
+    @property
+    def held_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def put(self, text: str, /, *, about: About | None = None) -> str: ...
+    def get(self, handle: str, /) -> str: ...
+
+# The handle of a text that is held in this process or in a thread.
+def handle_of_text(text: str) -> str: ...
+
+# Checks of a section, of what a source found, and of the columns of a history from JSON.
+def check_section(section: Any, provenance: type[Any], enums: Mapping[str, type[Any]]) -> None: ...
+def checked_found(found: Found, source: str) -> Found: ...
+def check_columns(history: Any) -> None: ...
+
+# A dataclass or named tuple that is read from JSON's values, by its type hints.
+@final
+class Schema:
+    def __new__(cls, class_: type[Any]) -> Schema: ...
+    def read(self, value: Any, path: str = "", **ready: Any) -> Any: ...
+
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
 
@@ -1445,6 +1597,9 @@ def entries_of(messages: Any) -> Any: ...
 def stale_thinking(after: Any, sent: Any) -> list[Violation]: ...
 def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]: ...
 
+# The position and the dict of chat of each message that a model sees.
+def seen_as_chat(messages: Sequence[Any]) -> list[tuple[int, Any]]: ...
+
 # Each input: the call's id, the tool's name, the input, its paths, and whether it is free text.
 def entry_inputs(
     format: str,  # noqa: A002  the field's word
@@ -1464,6 +1619,9 @@ def render_entries(
     first: int,
 ) -> tuple[list[RenderedMessage], list[RenderedMessage], dict[str, frozenset[int]]]: ...
 def own_entry(provider: str, entry: Any) -> Any: ...
+
+# Entries of a format from their JSON.
+def own_entries(values: Sequence[Any], format: str) -> list[Any]: ...  # noqa: A002
 
 # A tool's name, description, schema (none of one that its provider runs), definition and provider.
 def read_tool(tool: Any) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any], str]: ...

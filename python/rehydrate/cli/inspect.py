@@ -31,7 +31,7 @@ from rehydrate.linting.about import ABOUT
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
-    from rehydrate.compact.result import Explanation
+    from rehydrate._native import Explanation
     from rehydrate.linting.subject import Finding, Subject
     from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget

@@ -14,9 +14,15 @@ from datetime import datetime, tzinfo
 
 from rehydrate import _native
 from rehydrate._check import shown
-from rehydrate._native import NOT_INSTRUCTIONS, fence_attribute
+from rehydrate._native import (
+    NOT_INSTRUCTIONS,
+    SHORTEST_QUOTE,
+    fence_attribute,
+    heading_tokens,
+    late_tokens,
+)
 from rehydrate._text import plural
-from rehydrate.compact.scoring import WeightedQuery
+from rehydrate.compact.signals import WeightedQuery
 from rehydrate.context.log import PREFIX
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.time_words import describe
@@ -30,14 +36,7 @@ from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Provenance, Section, SourceReport, changed
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
-from rehydrate.prompt.splicing import (
-    SHORTEST_QUOTE,
-    Spliced,
-    excerpt,
-    heading_tokens,
-    late_tokens,
-    line_count,
-)
+from rehydrate.prompt.splicing import Spliced, excerpt, line_count
 
 _SHOWN = "[shown already]"
 

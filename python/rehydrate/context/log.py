@@ -17,10 +17,11 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import handle_of_text
 from rehydrate.context.records import Kind, Record, header, shared
 from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.originals import About, handle_of_text
+from rehydrate.prompt.originals import About
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import ENTRIES, plain
 

@@ -24,6 +24,7 @@ mod model_names;
 mod notes;
 mod onnx;
 mod options;
+mod originals;
 mod outline;
 mod parting;
 mod passages;
@@ -34,7 +35,10 @@ mod prompt_cache;
 mod questions;
 mod reading;
 mod redact;
+mod relevance;
 mod request_body;
+mod schema;
+mod scoring;
 mod server_text;
 mod sessions;
 mod store;
@@ -75,7 +79,7 @@ mod _native {
     #[pymodule_export]
     use super::convert::is_short_to_add;
     #[pymodule_export]
-    use super::decision::{Decision, short_reason};
+    use super::decision::{Decision, Explanation, block_runs, short_reason, span};
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -93,7 +97,7 @@ mod _native {
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
     #[pymodule_export]
-    use super::layout::Layout;
+    use super::layout::{Layout, check_columns};
     #[pymodule_export]
     use super::linting::lint;
     #[pymodule_export]
@@ -107,8 +111,11 @@ mod _native {
     #[pymodule_export]
     use super::options::{checked_budget, checked_memory, checked_query, checked_ratio, pinned_indices};
     #[pymodule_export]
+    use super::originals::{HeldOriginals, handle_of_text};
+    #[pymodule_export]
     use super::outline::{
-        NameIndex, fenced_outline, names, outline_slot, read_fenced_outline, read_outline, write_outline,
+        NameIndex, check_outline, fenced_outline, names, outline_slot, outline_tokens, read_fenced_outline,
+        read_outline, write_outline,
     };
     #[pymodule_export]
     use super::parting::Parted;
@@ -119,11 +126,14 @@ mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed, message_tokens};
     #[pymodule_export]
-    use super::prompt::{broken_laws, explanation_text, placed_breakpoints, prompt_changes, prompt_rows};
+    use super::prompt::{
+        PromptRecords, broken_laws, check_section, checked_found, deduplicated, explanation_text, heading_tokens,
+        late_tokens, ordered_sections, placed_breakpoints, prompt_changes, prompt_rows, spliced, with_items,
+    };
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]
-    use super::questions::question_share;
+    use super::questions::{question_share, weighted_query};
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dict, as_dicts,
@@ -137,7 +147,13 @@ mod _native {
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
     #[pymodule_export]
+    use super::relevance::{checked_relevance, hit_relevance, relevant_hits};
+    #[pymodule_export]
     use super::request_body::RequestBody;
+    #[pymodule_export]
+    use super::schema::Schema;
+    #[pymodule_export]
+    use super::scoring::Scoring;
     #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
@@ -169,8 +185,9 @@ mod _native {
     };
     #[pymodule_export]
     use super::writing::{
-        call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,
-        render_entries, repaired_entries, result_entries, tool_definition, user_message, user_part,
+        call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entries, own_entry, read_call,
+        read_tool, render_entries, repaired_entries, result_entries, seen_as_chat, tool_definition, user_message,
+        user_part,
     };
 
     use super::*;
@@ -185,6 +202,7 @@ mod _native {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
         module.add("MEDIA_TOKENS", prepared::MEDIA_TOKENS)?;
+        module.add("SHORTEST_QUOTE", prompt::SHORTEST_QUOTE)?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
