@@ -1,7 +1,7 @@
 //! The fields of a section, and of what a source found, checked.
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyMapping, PySequence, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyMapping, PySequence, PyString, PyTuple, PyType};
 
 use crate::checks::{check_share, check_type, check_whole, refused, type_name, written};
 use crate::exit::Running;
@@ -44,10 +44,15 @@ pub fn check_section(section: &Any<'_>, provenance: &Any<'_>, enums: &Bound<'_, 
         })?;
         set(section, &name.to_string(), member)?;
     }
-    check_share(&of("relevance"), &section.getattr(interned!(py, "relevance"))?)?;
-    for name in ["tokens", "min_tokens"] {
-        let count = section.getattr(name)?;
-        if !count.is_none() {
+    let relevance = section.getattr(interned!(py, "relevance"))?;
+    let is_share = relevance.is_exact_instance_of::<PyFloat>() && (0.0..=1.0).contains(&relevance.extract::<f64>()?);
+    if !is_share {
+        check_share(&of("relevance"), &relevance)?;
+    }
+    for (name, key) in [("tokens", interned!(py, "tokens")), ("min_tokens", interned!(py, "min_tokens"))] {
+        let count = section.getattr(key)?;
+        let is_usual = count.is_exact_instance_of::<PyInt>() && count.extract::<u64>().is_ok();
+        if !is_usual && !count.is_none() {
             check_whole(&of(name), &count, 0, None, false)?;
         }
     }
