@@ -14,6 +14,8 @@ from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, NoReturn, Self, Unpack, final
 
+from typing_extensions import disjoint_base
+
 from rehydrate._engine import CounterName
 from rehydrate.agent.model import Stop
 from rehydrate.compact.options import ProfileName
@@ -1588,6 +1590,7 @@ def check_outline(outline: Any) -> OutlineSize: ...
 def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -> int: ...
 
 # Originals in the memory of this process; the docstrings are in the module.
+@disjoint_base
 class HeldOriginals:
     def __new__(cls, max_bytes: int = 268435456) -> Self: ...
     @property
