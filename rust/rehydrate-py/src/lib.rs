@@ -38,6 +38,7 @@ mod reading;
 mod redact;
 mod relevance;
 mod request_body;
+mod retrieval;
 mod schema;
 mod scoring;
 mod server_text;
@@ -74,7 +75,7 @@ mod _native {
     };
     #[pymodule_export]
     use super::context_store::{
-        Activity, Applied, ContextStore, Item, Operation, Span, fenced, mark_of, proposal_prompt, summary_prompt,
+        Activity, Applied, ContextStore, Item, Operation, Span, fenced, proposal_prompt, summary_prompt,
         transcript_lines,
     };
     #[pymodule_export]
@@ -154,6 +155,8 @@ mod _native {
     #[pymodule_export]
     use super::request_body::RequestBody;
     #[pymodule_export]
+    use super::retrieval::{FetchArguments, fenced_items, fetch_arguments, request_arguments};
+    #[pymodule_export]
     use super::schema::Schema;
     #[pymodule_export]
     use super::scoring::Scoring;
@@ -181,10 +184,10 @@ mod _native {
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
     use super::thread_log::{
-        counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
+        counting_records, exported_lines, folded_records, kept_values, prompt_digest, redacted_records, state_content,
     };
     #[pymodule_export]
-    use super::times::read_times;
+    use super::times::{describe, parse_time_range, zone_of};
     #[pymodule_export]
     use super::tokens::{
         cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name, counts,
@@ -193,8 +196,8 @@ mod _native {
     #[pymodule_export]
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entries, own_entry, read_call,
-        read_tool, render_entries, repaired_entries, result_entries, seen_as_chat, tool_definition, user_message,
-        user_part,
+        read_tool, render_entries, repaired_entries, result_entries, seen_as_chat, summary_message, tool_definition,
+        user_message, user_part,
     };
 
     use super::*;
@@ -210,6 +213,7 @@ mod _native {
         home::settle(module.py())?;
         module.add("SHORTEST_QUOTE", prompt::SHORTEST_QUOTE)?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
+        module.add("REMAINDER_PREFIX", retrieval::REMAINDER_PREFIX)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

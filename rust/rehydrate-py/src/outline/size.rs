@@ -8,9 +8,9 @@ use crate::exit::Running;
 /// The default outline's share of the tokens that came in.
 const DEFAULT_SHARE: f64 = 0.015;
 /// The default outline's size where its share is less, if there is room.
-const DEFAULT_TOKENS: i64 = 200;
+const DEFAULT_TOKENS: i128 = 200;
 /// A smaller outline would be mostly its own frame, so there is none.
-const MIN_TOKENS: i64 = 100;
+const MIN_TOKENS: i128 = 100;
 /// The default outline takes at most this share of the tokens that pinned units leave free.
 const MAX_FREE_SHARE: f64 = 0.15;
 
@@ -35,14 +35,14 @@ pub fn check_outline<'py>(outline: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
 /// `before_tokens` came in, and `free_tokens` is what pinned units leave of the target.
 #[pyfunction]
 #[expect(clippy::cast_precision_loss, reason = "no conversation has that many tokens")]
-pub fn outline_tokens(outline: &Bound<'_, PyAny>, before_tokens: i64, free_tokens: i64) -> PyResult<i64> {
+pub fn outline_tokens(outline: &Bound<'_, PyAny>, before_tokens: i128, free_tokens: i128) -> PyResult<i128> {
     let (before, free) = (before_tokens as f64, free_tokens as f64);
     let tokens = if outline.is_instance_of::<PyFloat>() {
-        (before * outline.extract::<f64>()?) as i64
+        (before * outline.extract::<f64>()?) as i128
     } else if !outline.is_instance_of::<PyBool>() {
-        outline.extract().unwrap_or(i64::MAX)
+        outline.extract().unwrap_or(i128::MAX)
     } else if outline.is_truthy()? {
-        DEFAULT_TOKENS.max((before * DEFAULT_SHARE) as i64).min((free * MAX_FREE_SHARE) as i64)
+        DEFAULT_TOKENS.max((before * DEFAULT_SHARE) as i128).min((free * MAX_FREE_SHARE) as i128)
     } else {
         0
     };
