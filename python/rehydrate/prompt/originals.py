@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._check import check_methods
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import HeldOriginals, handle_of_text
-from rehydrate._text import as_unicode
+from rehydrate._native import HeldOriginals, as_unicode, handle_of_text
 from rehydrate.errors import UnknownHandleError
 
 if TYPE_CHECKING:
