@@ -289,6 +289,7 @@ __all__ = [
     "settings_without_hooks",
     "short_reason",
     "shown",
+    "shown_messages",
     "shown_url",
     "snippets",
     "span_attributes",
