@@ -74,6 +74,7 @@ __all__ = [
     "LocalStore",
     "LocalThreads",
     "NameIndex",
+    "Needs",
     "OnnxModel",
     "Operation",
     "Parted",
@@ -103,6 +104,7 @@ __all__ = [
     "before_fork",
     "beyond_limits",
     "billed_usage",
+    "binding_instructions",
     "broken_laws",
     "broken_rules",
     "cache_vectors",
@@ -140,6 +142,7 @@ __all__ = [
     "clear_cache",
     "close_onnx",
     "count",
+    "count_messages",
     "counter_name",
     "counting_records",
     "counts",
@@ -165,14 +168,18 @@ __all__ = [
     "folded_records",
     "format_of",
     "handles",
+    "has_calls",
     "has_claudes_thinking",
     "head_and_tail",
     "hit_lines",
     "input_texts",
+    "instructions_kept",
     "is_answer",
     "is_json",
     "is_langchain_message",
     "is_short_to_add",
+    "is_summary",
+    "is_turn_kept",
     "isa",
     "json_parts",
     "kind_of",
@@ -184,8 +191,10 @@ __all__ = [
     "line_is_seen",
     "line_numbers",
     "line_span",
+    "lines_in",
     "lint",
     "long_results",
+    "lost_names",
     "mark",
     "mark_of",
     "marked",
@@ -198,7 +207,9 @@ __all__ = [
     "message_tokens",
     "named_format",
     "names",
+    "names_in",
     "namespace_fits",
+    "needs_after",
     "notice",
     "open_onnx",
     "outline_slot",
@@ -207,6 +218,7 @@ __all__ = [
     "paired_entries",
     "paragraphs",
     "passage_excerpt",
+    "payload",
     "pinned_indices",
     "placed_breakpoints",
     "plain",
@@ -240,6 +252,7 @@ __all__ = [
     "resolve_namespace",
     "result_entries",
     "result_texts",
+    "role_of",
     "safe_line",
     "said_entries",
     "said_in",
@@ -254,9 +267,12 @@ __all__ = [
     "shown",
     "snippets",
     "stale_thinking",
+    "steps",
     "summary_prompt",
     "taken_back",
+    "text_of",
     "tool_definition",
+    "tool_inputs",
     "transcript_branch",
     "transcript_lines",
     "unfit_number",
@@ -265,8 +281,10 @@ __all__ = [
     "unmarked",
     "user_message",
     "user_part",
+    "user_text",
     "value_text",
     "without_calls",
+    "without_marks",
     "without_stale_thinking",
     "without_thinking",
     "words_of_user",
@@ -1761,3 +1779,46 @@ def beyond_limits(
     max_items: int | None,
     max_bytes: int | None,
 ) -> tuple[list[int], list[int]]: ...
+
+# The measures of retention: a reader of messages of its own, and what is needed after a cut.
+def payload(message: Mapping[str, Any]) -> Mapping[str, Any]: ...
+def role_of(message: Mapping[str, Any]) -> str: ...
+def text_of(message: Mapping[str, Any]) -> str: ...
+def tool_inputs(message: Mapping[str, Any]) -> str: ...
+def user_text(message: Mapping[str, Any]) -> str: ...
+def is_summary(message: Mapping[str, Any]) -> bool: ...
+def has_calls(messages: Iterable[Mapping[str, Any]]) -> bool: ...
+def count_messages(messages: Iterable[Mapping[str, Any]]) -> int: ...
+def steps(messages: Iterable[Mapping[str, Any]]) -> list[range]: ...
+def names_in(text: str) -> frozenset[str]: ...
+def lines_in(text: str) -> frozenset[str]: ...
+def without_marks(text: str) -> str: ...
+def needs_after(
+    before: Sequence[Mapping[str, Any]], ahead: Sequence[Mapping[str, Any]], has_calls: bool
+) -> tuple[frozenset[str], frozenset[str]]: ...
+
+@final
+class Needs:
+    def __new__(
+        cls,
+        names: Iterable[str],
+        lines: Iterable[str],
+        own: Sequence[Mapping[str, Any]],
+    ) -> Needs: ...
+    def found_in(
+        self, messages: Iterable[Mapping[str, Any]]
+    ) -> tuple[frozenset[str], frozenset[str]]: ...
+
+# Of each: name, message, its role, the text before and after it, how often it is used, and where
+# first.
+def lost_names(
+    lost: Sequence[str],
+    messages: Sequence[Mapping[str, Any]],
+    ahead: Sequence[Mapping[str, Any]],
+    most: int,
+) -> list[tuple[str, int, str, str, str, int, str]]: ...
+def binding_instructions(messages: Iterable[Mapping[str, Any]]) -> tuple[str, ...]: ...
+def instructions_kept(
+    sentences: Sequence[str], kept: Iterable[Mapping[str, Any]]
+) -> float | None: ...
+def is_turn_kept(turn: str, kept: Iterable[Mapping[str, Any]]) -> bool: ...

@@ -10,10 +10,11 @@ from itertools import accumulate, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import formats
+from rehydrate._native import payload, steps
 from rehydrate.errors import MissingPackageError
 from rehydrate.messages import Message as Parsed, PieceKind
 from rehydrate.retention.measure import Compact, Cut
-from rehydrate.retention.reading import Message, estimate_cost, is_system, payload, steps
+from rehydrate.retention.reading import Message, estimate_cost, is_system
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

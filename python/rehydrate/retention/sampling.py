@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rehydrate import formats
+from rehydrate._native import count_messages, has_calls, is_summary
 from rehydrate._text import plural
 from rehydrate.errors import InvalidMessageError, UnreadableSessionError
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
@@ -20,12 +21,9 @@ from rehydrate.retention.reading import (
     Message,
     Question,
     Summary,
-    count_messages,
-    is_summary,
     is_system,
     locomo,
     tau_bench,
-    tool_inputs,
 )
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".ndjson")
@@ -364,7 +362,7 @@ def sample_cases(
     cuts: list[list[Cut]] = []
     without_calls = unmeasured = 0
     for session in sessions:
-        calls = any(map(tool_inputs, session.messages))
+        calls = has_calls(session.messages)
         if not calls and session.questions:
             continue
         is_long = len(session.messages) >= 2 * LONG_SESSION_STEPS

@@ -35,6 +35,7 @@ mod questions;
 mod reading;
 mod redact;
 mod request_body;
+mod retention;
 mod server_text;
 mod sessions;
 mod store;
@@ -138,6 +139,11 @@ mod _native {
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
     #[pymodule_export]
     use super::request_body::RequestBody;
+    #[pymodule_export]
+    use super::retention::{
+        Needs, binding_instructions, count_messages, has_calls, instructions_kept, is_summary, is_turn_kept, lines_in,
+        lost_names, names_in, needs_after, payload, role_of, steps, text_of, tool_inputs, user_text, without_marks,
+    };
     #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
