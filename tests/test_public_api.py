@@ -171,7 +171,7 @@ def test_the_examples_in_docstrings_of_the_engine_run() -> None:
     for name, value in vars(_native).items():
         text = getattr(value, "__doc__", None) or ""
         if ">>> " in text:
-            runner.run(doctest.DocTestParser().get_doctest(text, {}, name, None, None))
+            runner.run(doctest.DocTestParser().get_doctest(text, {name: value}, name, None, None))
     assert runner.tries and not runner.failures
 
 

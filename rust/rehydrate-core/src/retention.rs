@@ -1,11 +1,13 @@
 //! How much of what is needed later a compaction keeps: names, lines typed again and instructions, as texts have them.
 //!
 //! A measure that shares code with what it measures shares its mistakes: nothing here is of the conversation's own readers.
+mod covers;
 mod instructions;
 mod lines;
 mod losses;
 mod names;
 
+pub use covers::{Needs as CoverNeeds, best_cover, cover};
 pub use instructions::{binding_sentences, share_kept};
 pub use lines::{WantedLines, lines_in, without_marks};
 pub use losses::{Loss, losses};

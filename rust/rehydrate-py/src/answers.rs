@@ -292,7 +292,7 @@ fn read_json<'py>(text: &Any<'py>) -> PyResult<Option<Any<'py>>> {
 }
 
 /// A value as compact JSON.
-fn as_json<'py>(value: &Any<'py>, ensure_ascii: bool) -> PyResult<Any<'py>> {
+pub fn compact_json<'py>(value: &Any<'py>, ensure_ascii: bool) -> PyResult<Any<'py>> {
     let options = dict!(value.py(), "separators": (",", ":"), "ensure_ascii": ensure_ascii);
     value.py().import("json")?.call_method("dumps", (value,), Some(&options))
 }

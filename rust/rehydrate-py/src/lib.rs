@@ -80,7 +80,7 @@ mod _native {
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
-    use super::excerpts::{DivisibleTexts, Excerpts};
+    use super::excerpts::{DivisibleTexts, Excerpts, compared_texts};
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
@@ -141,8 +141,9 @@ mod _native {
     use super::request_body::RequestBody;
     #[pymodule_export]
     use super::retention::{
-        Needs, binding_instructions, count_messages, has_calls, instructions_kept, is_summary, is_turn_kept, lines_in,
-        lost_names, names_in, needs_after, payload, role_of, steps, text_of, tool_inputs, user_text, without_marks,
+        Needs, best_cover, binding_instructions, count_messages, cover, has_calls, instructions_kept, is_summary,
+        is_turn_kept, lines_in, lost_names, names_in, needs_after, payload, role_of, session_values, steps, text_of,
+        tool_inputs, user_text, without_marks,
     };
     #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
@@ -161,7 +162,7 @@ mod _native {
     #[pymodule_export]
     use super::store::threads::LocalThreads;
     #[pymodule_export]
-    use super::terminal::{hit_lines, paragraphs, safe_line};
+    use super::terminal::{hit_lines, paragraphs, safe_line, visible_text};
     #[pymodule_export]
     use super::thread_log::{
         counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
@@ -176,7 +177,7 @@ mod _native {
     #[pymodule_export]
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,
-        render_entries, repaired_entries, result_entries, tool_definition, user_message, user_part,
+        render_entries, repaired_entries, result_entries, scripted_reply, tool_definition, user_message, user_part,
     };
 
     use super::*;

@@ -72,7 +72,10 @@ mod tests {
     fn marks_stand_where_lines_are_gone() {
         let run = |before: &str, after: &str, kept| (before.to_owned(), after.to_owned(), kept);
         assert_eq!(runs("a\nb", "a\nb"), [run("a\nb", "a\nb", true)]);
-        assert_eq!(runs("a\r\nb\nc", "a\n[...]\nc"), [run("a\r\n", "a\r\n", true), run("b\n", "[...]\n", false), run("c", "c", true)]);
+        assert_eq!(
+            runs("a\r\nb\nc", "a\n[...]\nc"),
+            [run("a\r\n", "a\r\n", true), run("b\n", "[...]\n", false), run("c", "c", true)]
+        );
         assert_eq!(runs("a\nb", "[...]"), [run("a\nb", "[...]", false)]);
         assert_eq!(runs("", "new"), [run("", "new", false)]);
         assert_eq!(runs("a\nb\n", "b\n"), [run("a\n", "", false), run("b\n", "b\n", true)]);

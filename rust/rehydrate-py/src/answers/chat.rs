@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{
-    Any, Joins, Said, as_json, copied, get, grown, is_object, items, joined, listed, name, new_id, nothing, read_json,
-    set,
+    Any, Joins, Said, compact_json, copied, get, grown, is_object, items, joined, listed, name, new_id, nothing,
+    read_json, set,
 };
 use crate::reading::{is_blank, text_of};
 use crate::writing::dict;
@@ -44,7 +44,7 @@ impl Completion {
                 continue;
             }
             let is_text = value.is_instance_of::<PyString>();
-            let piece = if key.eq("arguments")? && !is_text { as_json(&value, false)? } else { value };
+            let piece = if key.eq("arguments")? && !is_text { compact_json(&value, false)? } else { value };
             let before = if function.contains(&key)? { Some(function.get_item(&key)?) } else { None };
             function.set_item(&key, grown(before, piece)?)?;
         }
@@ -238,7 +238,7 @@ fn arguments_json<'py>(arguments: Option<Any<'py>>, py: Python<'py>) -> PyResult
         Some(text) if text.is_instance_of::<PyString>() => {
             Ok(if is_blank(&text_of(text.cast::<PyString>()?)) { empty() } else { text })
         }
-        Some(value) if value.is_truthy()? => as_json(&value, false),
+        Some(value) if value.is_truthy()? => compact_json(&value, false),
         _ => Ok(empty()),
     }
 }

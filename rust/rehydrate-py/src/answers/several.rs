@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use super::{
-    Any, Joins, anthropic, as_json, chat, copied, get, is_type, joiner_of, listed, name, read_json, responses, set,
+    Any, Joins, anthropic, chat, compact_json, copied, get, is_type, joiner_of, listed, name, read_json, responses, set,
 };
 use crate::exit::Running;
 use sums::{added, contents, joined_contents};
@@ -345,7 +345,7 @@ fn frame(out: &mut Vec<u8>, event: &Bound<'_, PyDict>) -> PyResult<()> {
         out.extend_from_slice(format!("event: {}\n", text_of(&kind.str()?)).as_bytes());
     }
     out.extend_from_slice(b"data: ");
-    out.extend_from_slice(text_of(as_json(event.as_any(), true)?.cast::<PyString>()?).as_bytes());
+    out.extend_from_slice(text_of(compact_json(event.as_any(), true)?.cast::<PyString>()?).as_bytes());
     out.extend_from_slice(b"\n\n");
     Ok(())
 }

@@ -11,12 +11,7 @@ use crate::exit::Running;
 /// The steps chosen by new needs per cost, while they fit and add something to what is covered.
 #[pyfunction]
 #[pyo3(signature = (needs, costs, budget, covered=None))]
-pub fn cover(
-    needs: Vec<Value<'_>>,
-    costs: Vec<i64>,
-    budget: i64,
-    covered: Option<&Value<'_>>,
-) -> PyResult<Vec<usize>> {
+pub fn cover(needs: Vec<Value<'_>>, costs: Vec<i64>, budget: i64, covered: Option<&Value<'_>>) -> PyResult<Vec<usize>> {
     let _running = Running::begin();
     let mut numbers = HashMap::new();
     let covered = covered.map_or_else(|| Ok(CoverNeeds::default()), |covered| numbered(&mut numbers, covered))?;
