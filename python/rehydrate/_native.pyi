@@ -104,6 +104,7 @@ __all__ = [
     "aws_status",
     "before_exit",
     "before_fork",
+    "best_cover",
     "beyond_limits",
     "billed_usage",
     "binding_instructions",
@@ -143,11 +144,13 @@ __all__ = [
     "clean_text",
     "clear_cache",
     "close_onnx",
+    "compared_texts",
     "count",
     "count_messages",
     "counter_name",
     "counting_records",
     "counts",
+    "cover",
     "describe_page",
     "detect_format",
     "differing_texts",
@@ -260,9 +263,11 @@ __all__ = [
     "safe_line",
     "said_entries",
     "said_in",
+    "scripted_reply",
     "secret_kinds",
     "secrets",
     "server_text",
+    "session_values",
     "set_alone",
     "set_cache_limit",
     "settings_with_hooks",
@@ -288,6 +293,7 @@ __all__ = [
     "user_part",
     "user_text",
     "value_text",
+    "visible_text",
     "without_calls",
     "without_marks",
     "without_stale_thinking",
@@ -1890,3 +1896,28 @@ def instructions_kept(
     sentences: Sequence[str], kept: Iterable[Mapping[str, Any]]
 ) -> float | None: ...
 def is_turn_kept(turn: str, kept: Iterable[Mapping[str, Any]]) -> bool: ...
+
+# The raw conversations in the text of a file; `expected` says what to pass.
+def session_values(path: object, text: str, expected: str) -> list[Any]: ...
+
+# Of each text before, its runs beside the text after: what was, what is, and whether it is kept.
+def compared_texts(
+    before: Sequence[tuple[int, str]], after: Sequence[tuple[int, str]]
+) -> list[list[tuple[str, str, bool]]]: ...
+
+# The entries of a scripted model's reply, the calls in them, and its id.
+def scripted_reply(
+    provider: str, parts: Sequence[Any], of_prompt: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]: ...
+
+# Steps to keep, by new needs per cost; the better of that and of new needs alone.
+def cover(
+    needs: Sequence[Iterable[str]],
+    costs: Sequence[int],
+    budget: int,
+    covered: Iterable[str] | None = None,
+) -> list[int]: ...
+def best_cover(needs: Sequence[Iterable[str]], costs: Sequence[int], budget: int) -> list[int]: ...
+
+# Control characters as their pictures, and nothing that is not a character.
+def visible_text(text: str) -> str: ...

@@ -1,6 +1,7 @@
 //! What a user lays down for the rest of a session: which sentences bind, and how many of them are still there.
 use regex::Regex;
 use rustc_hash::FxHashSet;
+use unicase::UniCase;
 
 use super::single_spaced;
 use crate::analysis::python_re::{Pattern, is_space, is_word, lines};
@@ -117,10 +118,9 @@ pub fn share_kept(sentences: &[String], whole: &str, said: &str) -> Option<f64> 
     Some(1.0 - lost as f64 / sentences.len() as f64)
 }
 
-/// The words of a text in small letters, cut to their first ones.
+/// The words of a text without their case, cut to their first ones.
 fn stems(text: &str) -> FxHashSet<String> {
-    let folded: String = text.chars().flat_map(char::to_lowercase).collect();
-    let folded = folded.replace('ß', "ss").replace('ς', "σ").replace('ſ', "s");
+    let folded = UniCase::unicode(text).to_folded_case();
     let words = folded.split(|c| !is_word(u32::from(c))).filter(|word| !word.is_empty());
     words.map(|word| word.chars().take(STEM_CHARS).collect()).collect()
 }

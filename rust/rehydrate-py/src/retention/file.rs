@@ -23,10 +23,10 @@ pub fn session_values<'py>(path: &Value<'py>, text: Text, expected: &str) -> PyR
     let py = path.py();
     let unreadable = |problem: String, remedy: &str| raise(py, "UnreadableSessionError", (path, problem, remedy));
     let values = match loads(py, text.as_str()) {
-        Ok(value) => match value.cast::<PyList>() {
-            Ok(list) if !list.is_empty() => list.iter().collect(),
-            _ => vec![value],
-        },
+        Ok(value) => {
+            let items: Vec<_> = value.cast::<PyList>().map_or_else(|_| Vec::new(), |list| list.iter().collect());
+            if items.is_empty() { vec![value] } else { items }
+        }
         Err(error) if error.is_instance_of::<PyRecursionError>(py) => {
             return Err(unreadable("it is nested too deeply".into(), expected));
         }
