@@ -11,7 +11,7 @@ pub use covers::{Needs as CoverNeeds, best_cover, cover};
 pub use instructions::{binding_sentences, share_kept};
 pub use lines::{WantedLines, lines_in, without_marks};
 pub use losses::{Loss, losses};
-pub use names::names_in;
+pub use names::{WantedNames, names_in};
 
 use crate::analysis::python_re::is_space;
 

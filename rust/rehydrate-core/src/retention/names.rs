@@ -1,4 +1,6 @@
 //! Names in a text: paths, identifiers, ids and numbers, but no words.
+use aho_corasick::AhoCorasick;
+
 use crate::analysis::python_re::{is_digit, is_word};
 
 /// A shorter one says little.
@@ -22,9 +24,45 @@ fn is_name(run: &str) -> bool {
             || chars.windows(2).any(is_camel))
 }
 
+/// Names to be looked for, all in one pass.
+pub struct WantedNames {
+    names: Vec<String>,
+    finder: AhoCorasick,
+}
+
+impl WantedNames {
+    #[must_use]
+    pub fn new(names: Vec<String>) -> Self {
+        let finder = AhoCorasick::new(&names).expect("fewer than two thousand million characters");
+        Self { names, finder }
+    }
+
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The numbers of those that occur in a text, within longer words and other names too.
+    #[must_use]
+    pub fn found_in(&self, text: &str) -> Vec<usize> {
+        let mut is_found = vec![false; self.names.len()];
+        for found in self.finder.find_overlapping_iter(text) {
+            is_found[found.pattern().as_usize()] = true;
+        }
+        (0..is_found.len()).filter(|&number| is_found[number]).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_found_within_another() {
+        let wanted = WantedNames::new(["a/b.py", "b.py", "src/a/b.py", "c.py"].map(String::from).into());
+        assert_eq!(wanted.found_in("see src/a/b.py"), [0, 1, 2]);
+        assert_eq!(WantedNames::new(Vec::new()).found_in("x"), [0; 0]);
+    }
 
     #[test]
     fn paths_and_identifiers_are_names_and_words_are_none() {

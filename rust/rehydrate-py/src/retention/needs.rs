@@ -3,7 +3,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use pyo3::prelude::*;
 use pyo3::types::PyFrozenSet;
-use rehydrate_core::retention::{self as core, Loss, WantedLines};
+use rehydrate_core::retention::{self as core, Loss, WantedLines, WantedNames};
 
 use super::grouping::steps_of;
 use super::message::{Body, Value};
@@ -74,7 +74,8 @@ pub fn needs_after<'py>(
         used.push(text);
     }
     let (used, typed) = (used.join("\n"), typed.join("\n"));
-    let names: BTreeSet<&str> = core::names_in(&used).collect();
+    let names: BTreeSet<String> = core::names_in(&used).map(str::to_owned).collect();
+    let names = WantedNames::new(names.into_iter().collect());
     let lines: BTreeSet<String> = core::lines_in(&core::without_marks(&typed)).collect();
     let lines = WantedLines::new(lines.into_iter().collect());
     let (mut needed, mut again) = (BTreeSet::new(), BTreeSet::new());
@@ -84,12 +85,12 @@ pub fn needs_after<'py>(
         let text = body.texts()?.join("\n");
         let shown = if has_calls { &body.tool_texts()? } else { &text };
         again.extend(lines.found_in(&core::without_marks(shown)));
-        let text = core::without_marks(&text);
-        needed.extend(names.iter().copied().filter(|name| text.contains(*name)));
+        needed.extend(names.found_in(&core::without_marks(&text)));
     }
     if again.len() < MIN_LINES {
         again.clear();
     }
+    let needed = needed.into_iter().map(|number| &names.names()[number]);
     let again = again.into_iter().map(|number| &lines.lines()[number]);
     Ok((PyFrozenSet::new(py, needed)?, PyFrozenSet::new(py, again)?))
 }
@@ -97,7 +98,7 @@ pub fn needs_after<'py>(
 /// Names and lines to be looked for in messages. Each of a cut's own messages is searched once.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Needs {
-    names: Vec<String>,
+    names: WantedNames,
     lines: WantedLines,
     /// By the address of a message: the message itself, which keeps its address, and what is in it.
     own: HashMap<usize, (Py<PyAny>, Held)>,
@@ -117,7 +118,8 @@ impl Needs {
         let texts = |given: &Value<'_>| -> PyResult<Vec<String>> {
             given.try_iter()?.map(|text| Ok(text?.extract::<Text>()?.as_str().to_owned())).collect()
         };
-        let mut made = Self { names: texts(names)?, lines: WantedLines::new(texts(lines)?), own: HashMap::new() };
+        let (names, lines) = (WantedNames::new(texts(names)?), WantedLines::new(texts(lines)?));
+        let mut made = Self { names, lines, own: HashMap::new() };
         for message in own {
             message.py().check_signals()?;
             let held = made.search(&message)?;
@@ -146,7 +148,7 @@ impl Needs {
                 }
             }
         }
-        let names = names.into_iter().map(|number| &self.names[number]);
+        let names = names.into_iter().map(|number| &self.names.names()[number]);
         let lines = lines.into_iter().map(|number| &self.lines.lines()[number]);
         Ok((PyFrozenSet::new(py, names)?, PyFrozenSet::new(py, lines)?))
     }
@@ -156,8 +158,7 @@ impl Needs {
     fn search(&self, message: &Value<'_>) -> PyResult<Held> {
         let text = Body::of(message)?.texts()?.join("\n");
         let text = core::without_marks(&text);
-        let names = (0..self.names.len()).filter(|&number| text.contains(&self.names[number])).collect();
-        Ok(Held { names, lines: self.lines.found_in(&text) })
+        Ok(Held { names: self.names.found_in(&text), lines: self.lines.found_in(&text) })
     }
 }
 
