@@ -53,6 +53,7 @@ from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "NOT_INSTRUCTIONS",
+    "REMAINDER_PREFIX",
     "Activity",
     "AnswerJoiner",
     "Applied",
