@@ -17,7 +17,7 @@ pub struct Loss<'a> {
     pub used_in: String,
 }
 
-/// At most so many of the lost names, the most used first; none that is a part of another. `texts` are those before the
+/// At most so many of the lost names, the most used first; none that holds another or is held by it. `texts` are those before the
 /// cut, `ahead` those after it.
 #[must_use]
 pub fn losses<'a>(lost: &'a [String], texts: &[String], ahead: &[String], most: usize) -> Vec<Loss<'a>> {
@@ -62,15 +62,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_used_name_comes_first_and_a_part_of_it_does_not_come() {
+    fn the_most_used_name_comes_first_and_one_that_holds_it_does_not_come() {
         let lost: Vec<String> = ["8443", "src/a.py", "a.py", "never/used.py"].map(String::from).into();
         let texts = ["read  src/a.py\nnow".to_owned(), format!("port 8443 {}", "x".repeat(200))];
         let ahead =
             ["edit src/a.py".to_owned(), "open 8443, src/a.py".to_owned(), "8443".to_owned(), "8443".to_owned()];
         let found = losses(&lost, &texts, &ahead, 8);
-        assert_eq!(found.iter().map(|loss| loss.name).collect::<Vec<_>>(), ["src/a.py", "8443"]);
+        assert_eq!(found.iter().map(|loss| loss.name).collect::<Vec<_>>(), ["a.py", "8443"]);
         assert_eq!((found[0].index, found[0].used), (0, 2));
-        assert_eq!((found[0].before.as_str(), found[0].after.as_str()), ("read ", " now"));
+        assert_eq!((found[0].before.as_str(), found[0].after.as_str()), ("read src/", " now"));
         assert_eq!(found[0].used_in, "edit src/a.py");
         assert_eq!(found[1].after, format!(" {}…", "x".repeat(109)));
         assert_eq!(losses(&lost, &texts, &ahead, 1).len(), 1);
