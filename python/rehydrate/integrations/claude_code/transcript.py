@@ -14,8 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._native import TranscriptReader, paired_entries, said_entries, said_in, taken_back
-from rehydrate.formats._reading import json_object
+from rehydrate._native import (
+    TranscriptReader,
+    json_object,
+    paired_entries,
+    said_entries,
+    said_in,
+    taken_back,
+)
 from rehydrate.integrations.claude_code.home import Home
 from rehydrate.messages import PROVIDER_OF
 

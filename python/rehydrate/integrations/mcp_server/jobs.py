@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.loops import CancelledError, runner
 from rehydrate._concurrency.workers import STORING
-from rehydrate._text import as_json, as_unicode
+from rehydrate._native import as_unicode
+from rehydrate._text import as_json
 from rehydrate.context.time_words import parse_time_range
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange

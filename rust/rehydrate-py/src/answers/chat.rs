@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{
-    Any, Joins, Said, compact_json, copied, get, grown, is_object, items, joined, listed, name, new_id, nothing,
-    read_json, set,
+    Any, Joins, Said, as_json, copied, get, grown, is_blank, is_object, items, joined, listed, name, new_id, nothing,
+    set,
 };
-use crate::reading::{is_blank, text_of};
+use crate::reading::{json_value, text_of};
 use crate::writing::dict;
 
 /// The API returns these fields of a message and refuses them in a request.
@@ -44,7 +44,7 @@ impl Completion {
                 continue;
             }
             let is_text = value.is_instance_of::<PyString>();
-            let piece = if key.eq("arguments")? && !is_text { compact_json(&value, false)? } else { value };
+            let piece = if key.eq("arguments")? && !is_text { as_json(&value, false)? } else { value };
             let before = if function.contains(&key)? { Some(function.get_item(&key)?) } else { None };
             function.set_item(&key, grown(before, piece)?)?;
         }
@@ -206,7 +206,7 @@ fn calls<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
             continue; // some gateways stream empty calls between the others
         }
         let arguments = arguments_json(get(&function, "arguments")?, call.py())?;
-        if stop == "length" && number == last && read_json(&arguments)?.is_none() {
+        if stop == "length" && number == last && json_value(&arguments)?.is_none() {
             continue;
         }
         let id = set(call, "id")?.and_then(|id| id.cast_into::<PyString>().ok());
@@ -235,10 +235,8 @@ fn calls<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
 fn arguments_json<'py>(arguments: Option<Any<'py>>, py: Python<'py>) -> PyResult<Any<'py>> {
     let empty = || PyString::new(py, "{}").into_any();
     match arguments {
-        Some(text) if text.is_instance_of::<PyString>() => {
-            Ok(if is_blank(&text_of(text.cast::<PyString>()?)) { empty() } else { text })
-        }
-        Some(value) if value.is_truthy()? => compact_json(&value, false),
+        Some(text) if text.is_instance_of::<PyString>() => Ok(if is_blank(&text)? { empty() } else { text }),
+        Some(value) if value.is_truthy()? => as_json(&value, false),
         _ => Ok(empty()),
     }
 }

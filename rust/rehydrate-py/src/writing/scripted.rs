@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::neutral::dict;
-use crate::answers::compact_json;
+use crate::answers::as_json;
 use crate::exit::Running;
 use crate::interned::interned;
 
@@ -105,7 +105,7 @@ fn chat<'py>(py: Python<'py>, parts: &[Part<'py>], ids: &mut Ids<'_>) -> PyResul
         match part {
             Part::Text(text) => texts.push(text),
             Part::Call(name, arguments) => {
-                let function = dict!(py, "name": name, "arguments": compact_json(arguments.as_any(), false)?);
+                let function = dict!(py, "name": name, "arguments": as_json(arguments.as_any(), false)?);
                 calls.push(dict!(py, "id": ids.next("call"), "type": "function", "function": function));
             }
         }
@@ -131,7 +131,7 @@ fn responses<'py>(py: Python<'py>, parts: &[Part<'py>], ids: &mut Ids<'_>) -> Py
             }
             Part::Call(name, arguments) => {
                 let (id, call_id, status) = (ids.next("fc"), ids.next("call"), "completed");
-                let arguments = compact_json(arguments.as_any(), false)?;
+                let arguments = as_json(arguments.as_any(), false)?;
                 let item = dict!(
                     py, "type": "function_call", "id": id, "call_id": call_id, "name": name,
                     "arguments": arguments, "status": status
