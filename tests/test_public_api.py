@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 import rehydrate
-from rehydrate import _native
 
 ROOT = Path(rehydrate.__file__).parent
 PROJECT = Path(__file__).parent.parent
@@ -166,16 +165,7 @@ def test_an_exported_name_has_a_docstring_and_every_public_part_of_it_too(name: 
                 assert value.__doc__, f"{name}.{part}"
 
 
-def test_the_examples_in_docstrings_of_the_engine_run() -> None:
-    runner = doctest.DocTestRunner()
-    for name, value in vars(_native).items():
-        text = getattr(value, "__doc__", None) or ""
-        if ">>> " in text:
-            runner.run(doctest.DocTestParser().get_doctest(text, {name: value}, name, None, None))
-    assert runner.tries and not runner.failures
-
-
-@pytest.mark.parametrize("name", ["rehydrate", *MODULES])
+@pytest.mark.parametrize("name", ["rehydrate", "rehydrate._native", *MODULES])
 def test_the_examples_in_docstrings_run(name: str):
     with _hosts_that_are_installed():
         module = importlib.import_module(name)
@@ -320,7 +310,6 @@ def test_importing_the_package_loads_nothing_but_itself_and_the_standard_library
 import json, sys
 before = set(sys.modules)
 import rehydrate
-from rehydrate import _native
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
