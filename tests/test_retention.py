@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rehydrate._native import text_of, tool_inputs
 from rehydrate.retention import (
     Conversation,
     Kept,
@@ -22,7 +23,6 @@ from rehydrate.retention import (
     read_tau_bench,
     steps,
 )
-from rehydrate.retention.reading import text_of, tool_inputs
 
 
 def one_token(message: Any) -> int:

@@ -16,8 +16,8 @@ from benches.python.shapes.__main__ import before, measure, weaker, with_query
 from benches.python.shapes.log import Log
 from benches.report.sections.shapes import HEADER, lines
 from rehydrate import formats
+from rehydrate._native import text_of, user_text
 from rehydrate.retention import Cut, Kept, compacted, estimate_cost, keep_last, measure_cuts
-from rehydrate.retention.reading import text_of, user_text
 
 ROOT = Path(__file__).resolve().parents[1]
 every_shape = pytest.mark.parametrize("shape", SHAPES)

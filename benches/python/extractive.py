@@ -13,7 +13,7 @@ from math import log
 
 from benches.python.inputs import Message
 from rehydrate import count_tokens, formats
-from rehydrate.retention.reading import text_of
+from rehydrate._native import text_of
 
 _END = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"\w[\w./@-]*\w")

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import rehydrate
 from benches.python.inputs import Message, generated_chat, generated_session, recorded_session
 from benches.python.sources import data_folder
+from rehydrate._native import payload, text_of
 from rehydrate.retention import (
     Compact,
     Conversation,
@@ -34,7 +35,6 @@ from rehydrate.retention import (
 )
 from rehydrate.retention.baselines import trim_messages
 from rehydrate.retention.measure import by_session, mean_by_session
-from rehydrate.retention.reading import payload, text_of
 
 RULES = Path(__file__).with_name("laid_down.tsv")
 RATIOS = (0.1, 0.2, 0.4)

@@ -17,9 +17,9 @@ from typing import Any
 import rehydrate
 from benches.python.inputs import QUERY, Message
 from benches.python.sources import all_conversations, data_folder
+from rehydrate._native import text_of
 from rehydrate.retention import Conversation, exact_cost
 from rehydrate.retention.baselines import Turns, indices_of, to_langchain, trim
-from rehydrate.retention.reading import text_of
 
 LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)

@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Budget, Context, count_tokens
+from rehydrate._native import text_of, tool_inputs
 from rehydrate.context import ContextJIT
 from rehydrate.retention import Conversation, names_in, read_locomo
-from rehydrate.retention.reading import text_of, tool_inputs
 
 SHARES = (0.1, 0.05)
 """Shares of a conversation's tokens that the compaction keeps."""

@@ -19,8 +19,8 @@ import rehydrate
 from benches.python.inputs import Message
 from benches.python.sources import data_folder, read_sources
 from benches.report.rows import Part, Row
+from rehydrate._native import text_of
 from rehydrate.retention import Cut, steps
-from rehydrate.retention.reading import text_of
 
 RATIOS = (0.1, 0.2, 0.4)
 KEPT_ANYWAY = {

@@ -14,10 +14,10 @@ from statistics import fmean
 import rehydrate
 from benches.python.sources import data_folder, read_sources
 from benches.report.rows import Part, Row
+from rehydrate._native import tool_inputs
 from rehydrate.compact import Outline
 from rehydrate.retention import Cut, names_in, steps
 from rehydrate.retention.measure import by_session, mean_by_session
-from rehydrate.retention.reading import tool_inputs
 
 WANT = {0.02: 0.45, 0.04: 0.60}
 """Minimum shares, of sessions that nobody tuned on."""

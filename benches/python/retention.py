@@ -33,6 +33,7 @@ from benches.python.turns import (
     with_query,
 )
 from benches.report.sections.retention import overall, tables
+from rehydrate._native import best_cover, cover, text_of, without_marks
 from rehydrate.embedding import load_model
 from rehydrate.embedding.model_files import Precision
 from rehydrate.retention import (
@@ -50,9 +51,9 @@ from rehydrate.retention import (
     oracle,
     steps,
 )
-from rehydrate.retention.baselines import Measure, best_cover, cover, trim_messages
+from rehydrate.retention.baselines import Measure, trim_messages
 from rehydrate.retention.measure import by_session, mean_by_session, score_cut
-from rehydrate.retention.reading import Message, is_system, text_of, without_marks
+from rehydrate.retention.reading import Message, is_system
 
 ASKED_RATIOS = (0.05, 0.1, 0.2)
 SIZE_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.4)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import rehydrate
-from rehydrate._native import user_message
+from rehydrate._native import text_of, user_message
 from rehydrate.retention import Compact, Conversation, Cut, Kept, steps
-from rehydrate.retention.reading import Message, text_of
+from rehydrate.retention.reading import Message
 
 VAGUE = ("fix the failing test and go on", "continue", "now write the tests")
 QUESTIONS = 40

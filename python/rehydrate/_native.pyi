@@ -93,6 +93,7 @@ __all__ = [
     "LocalStore",
     "LocalThreads",
     "NameIndex",
+    "Needs",
     "OnnxModel",
     "Operation",
     "Parted",
@@ -125,8 +126,10 @@ __all__ = [
     "as_unicode",
     "before_exit",
     "before_fork",
+    "best_cover",
     "beyond_limits",
     "billed_usage",
+    "binding_instructions",
     "block_runs",
     "broken_laws",
     "broken_rules",
@@ -173,10 +176,13 @@ __all__ = [
     "clean_text",
     "clear_cache",
     "close_onnx",
+    "compared_texts",
     "count",
+    "count_messages",
     "counter_name",
     "counting_records",
     "counts",
+    "cover",
     "deduplicated",
     "describe",
     "describe_page",
@@ -205,18 +211,22 @@ __all__ = [
     "format_of",
     "handle_of_text",
     "handles",
+    "has_calls",
     "has_claudes_thinking",
     "head_and_tail",
     "heading_tokens",
     "hit_lines",
     "hit_relevance",
     "input_texts",
+    "instructions_kept",
     "is_answer",
     "is_langchain_message",
     "is_request",
     "is_scan",
     "is_server_url",
     "is_short_to_add",
+    "is_summary",
+    "is_turn_kept",
     "isa",
     "json_object",
     "json_row",
@@ -231,9 +241,11 @@ __all__ = [
     "line_is_seen",
     "line_numbers",
     "line_span",
+    "lines_in",
     "lint",
     "lint_rules",
     "long_results",
+    "lost_names",
     "mark",
     "marked",
     "marks_in",
@@ -246,7 +258,9 @@ __all__ = [
     "message_tokens",
     "named_format",
     "names",
+    "names_in",
     "namespace_fits",
+    "needs_after",
     "note_pieces",
     "notice",
     "open_onnx",
@@ -261,6 +275,7 @@ __all__ = [
     "parse_time_range",
     "parsed_docstring",
     "passage_excerpt",
+    "payload",
     "pinned_indices",
     "placed_breakpoints",
     "plain",
@@ -298,10 +313,12 @@ __all__ = [
     "resolve_namespace",
     "result_entries",
     "result_texts",
+    "role_of",
     "safe_line",
     "said_entries",
     "said_in",
     "scanned",
+    "scripted_reply",
     "secret_kinds",
     "secrets",
     "seen_as_chat",
@@ -309,6 +326,7 @@ __all__ = [
     "server_rows",
     "server_text",
     "server_words",
+    "session_values",
     "set_alone",
     "set_cache_limit",
     "settings_with_hooks",
@@ -325,11 +343,14 @@ __all__ = [
     "split_front_matter",
     "stale_thinking",
     "state_content",
+    "steps",
     "summary_message",
     "summary_prompt",
     "system_and_tools",
     "taken_back",
+    "text_of",
     "tool_definition",
+    "tool_inputs",
     "transcript_branch",
     "transcript_lines",
     "unicode_inside",
@@ -339,10 +360,13 @@ __all__ = [
     "usage_attributes",
     "user_message",
     "user_part",
+    "user_text",
     "value_text",
+    "visible_text",
     "weighted_query",
     "with_items",
     "without_calls",
+    "without_marks",
     "without_stale_thinking",
     "without_thinking",
     "words_of_user",
@@ -2180,3 +2204,71 @@ def beyond_limits(
     max_items: int | None,
     max_bytes: int | None,
 ) -> tuple[list[int], list[int]]: ...
+
+# The measures of retention: a reader of messages of its own, and what is needed after a cut.
+def payload(message: Mapping[str, Any]) -> Mapping[str, Any]: ...
+def role_of(message: Mapping[str, Any]) -> str: ...
+def text_of(message: Mapping[str, Any]) -> str: ...
+def tool_inputs(message: Mapping[str, Any]) -> str: ...
+def user_text(message: Mapping[str, Any]) -> str: ...
+def is_summary(message: Mapping[str, Any]) -> bool: ...
+def has_calls(messages: Iterable[Mapping[str, Any]]) -> bool: ...
+def count_messages(messages: Iterable[Mapping[str, Any]]) -> int: ...
+def steps(messages: Iterable[Mapping[str, Any]]) -> list[range]: ...
+def names_in(text: str) -> frozenset[str]: ...
+def lines_in(text: str) -> frozenset[str]: ...
+def without_marks(text: str) -> str: ...
+def needs_after(
+    before: Sequence[Mapping[str, Any]], ahead: Sequence[Mapping[str, Any]], has_calls: bool
+) -> tuple[frozenset[str], frozenset[str]]: ...
+
+@final
+class Needs:
+    def __new__(
+        cls,
+        names: Iterable[str],
+        lines: Iterable[str],
+        own: Sequence[Mapping[str, Any]],
+    ) -> Needs: ...
+    def found_in(
+        self, messages: Iterable[Mapping[str, Any]]
+    ) -> tuple[frozenset[str], frozenset[str]]: ...
+
+# Of each: name, message, its role, the text before and after it, how often it is used, and where
+# first.
+def lost_names(
+    lost: Sequence[str],
+    messages: Sequence[Mapping[str, Any]],
+    ahead: Sequence[Mapping[str, Any]],
+    most: int,
+) -> list[tuple[str, int, str, str, str, int, str]]: ...
+def binding_instructions(messages: Iterable[Mapping[str, Any]]) -> tuple[str, ...]: ...
+def instructions_kept(
+    sentences: Sequence[str], kept: Iterable[Mapping[str, Any]]
+) -> float | None: ...
+def is_turn_kept(turn: str, kept: Iterable[Mapping[str, Any]]) -> bool: ...
+
+# The raw conversations in the text of a file; `expected` says what to pass.
+def session_values(path: object, text: str, expected: str) -> list[Any]: ...
+
+# Of each text before, its runs beside the text after: what was, what is, and whether it is kept.
+def compared_texts(
+    before: Sequence[tuple[int, str]], after: Sequence[tuple[int, str]]
+) -> list[list[tuple[str, str, bool]]]: ...
+
+# The entries of a scripted model's reply, the calls in them, and its id.
+def scripted_reply(
+    provider: str, parts: Sequence[Any], of_prompt: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]: ...
+
+# Steps to keep, by new needs per cost; the better of that and of new needs alone.
+def cover(
+    needs: Sequence[Iterable[str]],
+    costs: Sequence[int],
+    budget: int,
+    covered: Iterable[str] | None = None,
+) -> list[int]: ...
+def best_cover(needs: Sequence[Iterable[str]], costs: Sequence[int], budget: int) -> list[int]: ...
+
+# Control characters as their pictures, and nothing that is not a character.
+def visible_text(text: str) -> str: ...

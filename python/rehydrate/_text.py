@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import sys
 from enum import Enum
 from typing import Any
@@ -141,30 +140,6 @@ def failure_text(error: BaseException, name: str) -> str:
         if isinstance(error, OwnMessageError)
         else f"{name} failed ({kind})"
     )
-
-
-def without_elements(text: str, tag: re.Pattern[str]) -> str:
-    """Return the text without the elements whose tags the pattern finds, up to the first end of
-    each. Its first group is "/" of a closing tag, its second the name. A tag that nothing closes
-    stays. One pass, whatever the text.
-
-    >>> tag = re.compile("<(/?)([a-z]+)>")
-    >>> without_elements("Go <note>x <b>y</note> on, <b>.", tag)
-    'Go  on, <b>.'
-    """
-    found = list(tag.finditer(text))
-    closings: dict[str, int] = {}
-    ends: list[int] = []
-    for match in reversed(found):
-        ends.append(closings.get(match[2], -1))
-        if match[1]:
-            closings[match[2]] = match.end()
-    kept, at = [], 0
-    for match, end in zip(found, reversed(ends), strict=True):
-        if not match[1] and end > 0 and match.start() >= at:
-            kept.append(text[at : match.start()])
-            at = end
-    return "".join(kept) + text[at:]
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rehydrate._native import binding_instructions, instructions_kept
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention import (
     Conversation,
@@ -31,7 +32,6 @@ from rehydrate.retention import (
 )
 from rehydrate.retention.evaluation import SUMMARY
 from rehydrate.retention.losses import TOO_OLD
-from rehydrate.retention.reading import binding_instructions, instructions_kept
 from rehydrate.retention.sampling import too_short
 from rehydrate.retention.strategies import ANSWERS, USED_LATER, checked
 from tests.retention.sessions_made import EXAMPLE, transcript, work

@@ -29,11 +29,11 @@ _SHORT = {"_REQUIREMENT", "_REVISION", "_VENDOR", "_REMEDIES"}
 
 _CASES = {
     "user_text": """
-from rehydrate.retention.reading import user_text
 text = "<system-reminder>" * 300_000
 assert user_text({"role": "user", "content": text}) == text
 """,
     "words_of_user": """
+from rehydrate._native import user_text
 from rehydrate._native import words_of_user
 text = "<skill>" * 500_000
 assert words_of_user({"role": "user", "content": text}) == text

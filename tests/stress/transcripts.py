@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 import rehydrate
 from rehydrate import Budget, Context, cli, formats
-from rehydrate._text import without_elements
 from rehydrate.errors import RehydrateError
 from rehydrate.integrations.claude_code import events
 from rehydrate.integrations.claude_code.transcript import last_turns
@@ -329,7 +328,7 @@ def _hooks(t: Transcript) -> None:
     """The hooks of Claude Code and Codex, with this file as the session's transcript."""
     agent = "codex" if t.read.format == "codex" else "claude_code"
     said = "\n".join(texts_of(t.read))
-    own = without_elements(said, re.compile("<(/?)(system-reminder)>"))
+    own = re.sub("<system-reminder>.*?</system-reminder>", "", said, flags=re.DOTALL)
     for entry in last_turns(t.path, agent):
         read = formats.parse([entry], agent)
         for text in texts_of(read):

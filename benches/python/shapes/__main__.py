@@ -21,6 +21,7 @@ from benches.python.shapes import SHAPES, sessions
 from benches.python.shapes.log import Log
 from benches.report.markdown import table
 from benches.report.sections.shapes import HEADER, lines
+from rehydrate._native import text_of
 from rehydrate.errors import MissingPackageError
 from rehydrate.retention import (
     CUT_RATIOS,
@@ -35,7 +36,6 @@ from rehydrate.retention import (
     oracle,
 )
 from rehydrate.retention.baselines import trim_messages
-from rehydrate.retention.reading import text_of
 
 Cost = Callable[[Message], int]
 Asked = tuple[Cut, str]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benches.python.inputs import Message
+from rehydrate._native import text_of, user_text
 from rehydrate.retention import CODING_CUTS, Conversation, Cut, Question, steps
-from rehydrate.retention.reading import text_of, user_text
 
 Call = tuple[str, Mapping[str, Any], str]
 """A tool, its input, and its result."""

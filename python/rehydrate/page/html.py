@@ -20,13 +20,6 @@ from rehydrate._native import span
 from rehydrate._text import plural
 from rehydrate.messages import PieceKind
 
-# Control characters, half surrogate pairs, code points that are not characters; and all of the
-# higher planes, since only the last two of each are none.
-_UNFIT = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\U0001fffe-\U0010ffff]"
-)
-_PICTURES = {0x7F: "\N{SYMBOL FOR DELETE}"} | {code: chr(0x2400 + code) for code in range(0x20)}
-
 
 def visible(value: object) -> str:
     """Return a value as text that a page may hold; what a template made is returned as it is.
@@ -34,16 +27,7 @@ def visible(value: object) -> str:
     >>> visible("\\x1b[0m\\r\\n"), visible(7)
     ('␛[0m\\n', '7')
     """
-    if isinstance(value, Markup):
-        return value
-    return _UNFIT.sub(_fit, str(value).replace("\r\n", "\n"))
-
-
-def _fit(unfit: re.Match[str]) -> str:
-    code = ord(unfit.group())
-    if code > 0xFFFF and code & 0xFFFE != 0xFFFE:
-        return unfit.group()
-    return _PICTURES.get(code, "\N{REPLACEMENT CHARACTER}")
+    return value if isinstance(value, Markup) else _native.visible_text(str(value))
 
 
 def render(template: str, **data: Any) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate import formats
+from rehydrate._native import compared_texts
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.result import UnitReport
 from rehydrate.errors import InvalidArgumentError
@@ -93,7 +94,7 @@ def _row(
     for message in unit.messages:
         sent = kept.get(message.index)
         texts = _texts(message.pieces, sent[0].pieces if sent else ())
-        shown.append(ShownMessage(message.index, message.role, message.images, tuple(texts)))
+        shown.append(ShownMessage(message.index, message.role, message.images, texts))
     kept_tokens = sum(kept[each][1] for each in unit.members if each in kept)
     why = Counter(reasons[each] for each in unit.members if each in reasons)
     fate = "dropped"
@@ -135,48 +136,10 @@ def _report(number: int, unit: Unit, tokens: int, kept_tokens: int, reason: str)
     )
 
 
-def _texts(before: Sequence[Piece], after: Sequence[Piece]) -> Iterator[Text]:
-    """Yield each text of a message, cut where what was kept and what was left out meet."""
-    left = list(after)
-    for index, piece in enumerate(before):
-        later = {each.text for each in before[index + 1 :]}
-        at = next((at for at, each in enumerate(left) if each.text == piece.text), None)
-        if at is None:
-            near = (each.kind is piece.kind and each.text not in later for each in left)
-            at = next((at for at, is_near in enumerate(near) if is_near), None)
-        if at is None:
-            yield Text(piece.kind, (Run(piece.text, "", False),))
-        else:
-            yield Text(piece.kind, tuple(_runs(piece.text, left[at].text)))
-            del left[: at + 1]
-
-
-def _runs(before: str, after: str) -> Iterator[Run]:
-    """Yield the runs of a text of which lines were left out; marks stand for them."""
-    if before == after:
-        yield Run(before, after, True)
-        return
-    lines = before.splitlines(keepends=True)
-    bare = [line.rstrip("\r\n") for line in lines]
-    begun = at = 0  # the kept run goes on from there to here
-    marks = ""
-    for line in after.splitlines(keepends=True):
-        try:
-            found = bare.index(line.rstrip("\r\n"), at)
-        except ValueError:
-            marks += line
-            continue
-        if marks or found > at:
-            yield from _kept(lines[begun:at])
-            yield Run("".join(lines[at:found]), marks, False)
-            begun, marks = found, ""
-        at = found + 1
-    yield from _kept(lines[begun:at])
-    if marks or at < len(lines):
-        yield Run("".join(lines[at:]), marks, False)
-
-
-def _kept(lines: Sequence[str]) -> Iterator[Run]:
-    text = "".join(lines)
-    if text:
-        yield Run(text, text, True)
+def _texts(before: Sequence[Piece], after: Sequence[Piece]) -> tuple[Text, ...]:
+    """Return each text of a message, cut where what was kept and what was left out meet."""
+    found = compared_texts(
+        *([(piece.kind, piece.text) for piece in pieces] for pieces in (before, after))
+    )
+    runs = [tuple(map(Run._make, each)) for each in found]
+    return tuple(Text(piece.kind, own) for piece, own in zip(before, runs, strict=True))

@@ -30,6 +30,11 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate._native import (
+        lines_in as lines_in,
+        names_in as names_in,
+        steps as steps,
+    )
     from rehydrate.retention.baselines import (
         keep_last as keep_last,
         keep_random as keep_random,
@@ -64,12 +69,9 @@ if TYPE_CHECKING:
         Question as Question,
         Summary as Summary,
         estimate_cost as estimate_cost,
-        lines_in as lines_in,
-        names_in as names_in,
         read_claude_code as read_claude_code,
         read_locomo as read_locomo,
         read_tau_bench as read_tau_bench,
-        steps as steps,
     )
     from rehydrate.retention.sampling import (
         Sample as Sample,

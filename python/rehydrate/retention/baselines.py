@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -10,10 +9,11 @@ from itertools import accumulate, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import formats
+from rehydrate._native import best_cover, payload, steps
 from rehydrate.errors import MissingPackageError
 from rehydrate.messages import Message as Parsed, PieceKind
 from rehydrate.retention.measure import Compact, Cut
-from rehydrate.retention.reading import Message, estimate_cost, is_system, payload, steps
+from rehydrate.retention.reading import Message, estimate_cost, is_system
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -84,46 +84,6 @@ def oracle(cut: Cut, cost: Cost = estimate_cost, measure: Measure = "names") -> 
         return best_cover([found(step) for step in each], costs, budget)
 
     return _keeping(choose, cost)
-
-
-def best_cover(needs: Sequence[frozenset[str]], costs: Sequence[int], budget: int) -> list[int]:
-    """Return the better of two greedy covers: by new needs per token, and by new needs alone."""
-    covers = [cover(needs, costs, budget), cover(needs, costs, budget, [1] * len(costs))]
-    return max(covers, key=lambda chosen: len(frozenset().union(*(needs[i] for i in chosen))))
-
-
-def cover(
-    needs: Sequence[frozenset[str]],
-    costs: Sequence[int],
-    budget: int,
-    prices: Sequence[int] | None = None,
-    covered: frozenset[str] = frozenset(),
-) -> list[int]:
-    """Choose by new needs per price (its cost), while they fit and add something new.
-
-    >>> cover([frozenset("ab"), frozenset("bc"), frozenset("c")], [2, 2, 1], 3)
-    [2, 0]
-    """
-    prices = costs if prices is None else prices
-    chosen: list[int] = []
-    seen = set(covered)
-
-    def entry(i: int) -> tuple[float, int]:
-        return -len(needs[i] - seen) / max(1, prices[i]), -i
-
-    heap = [entry(i) for i in range(len(needs))]
-    heapq.heapify(heap)
-    while heap:
-        gain, minus = heapq.heappop(heap)
-        if costs[-minus] > budget or not gain:
-            continue
-        if entry(-minus) != (gain, minus):  # a gain only falls: an old one is a bound
-            heapq.heappush(heap, entry(-minus))
-            continue
-        chosen.append(-minus)
-        seen |= needs[-minus]
-        budget -= costs[-minus]
-    return chosen
 
 
 Turns = list["BaseMessage"]

@@ -10,7 +10,7 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from rehydrate._native import plain
+from rehydrate._native import count_messages, plain
 from rehydrate._text import plural
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
@@ -24,7 +24,7 @@ from rehydrate.retention.measure import (
     score_cut,
     score_question,
 )
-from rehydrate.retention.reading import Conversation, count_messages
+from rehydrate.retention.reading import Conversation
 from rehydrate.retention.sampling import Sample, Sessions, Skipped, sample_cases
 from rehydrate.retention.strategies import (
     GOAL,

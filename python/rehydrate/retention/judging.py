@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from rehydrate._native import plain
+from rehydrate._native import plain, role_of, text_of
 from rehydrate._text import error_text
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest
 from rehydrate.retention.measure import Compact
-from rehydrate.retention.reading import Message, role_of, text_of
+from rehydrate.retention.reading import Message
 from rehydrate.retention.sampling import Sample
 
 if TYPE_CHECKING:

@@ -10,26 +10,18 @@ from statistics import fmean
 from typing import NamedTuple
 
 from rehydrate import formats
-from rehydrate.retention.reading import (
-    Conversation,
-    Message,
-    Question,
+from rehydrate._native import (
+    Needs,
     binding_instructions,
     count_messages,
-    estimate_cost,
-    find_lines,
+    has_calls,
     instructions_kept,
-    lines_in,
-    names_in,
-    role_of,
-    single_spaced,
+    is_turn_kept,
+    needs_after,
     steps,
-    text_of,
-    tool_inputs,
-    tool_texts,
     user_text,
-    without_marks,
 )
+from rehydrate.retention.reading import Conversation, Message, Question, estimate_cost
 
 DRAWS = 1_000
 CONFIDENCE = 0.95
@@ -109,8 +101,6 @@ QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
 CODING_CUTS = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Where a coding session is cut, in shares of its steps."""
-MIN_LINES = 3
-"""Lines typed again are measured where there are at least so many: a share of fewer says little."""
 SUPPORT_CUTS = (0.7,)
 """Where a support conversation is cut: it is short, and its needs are known late."""
 
@@ -202,25 +192,15 @@ class Cut:
 
     def mentioned(self, messages: Iterable[Message]) -> frozenset[str]:
         """Return the needed names that occur in these messages; marks of excerpts do not count."""
-        return frozenset().union(*(self._held(message)[0] for message in messages))
+        return self._needs.found_in(messages)[0]
 
     def quoted(self, messages: Iterable[Message]) -> frozenset[str]:
         """Return the needed lines that are in these messages verbatim, white space folded."""
-        return frozenset().union(*(self._held(message)[1] for message in messages))
-
-    def _held(self, message: Message) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the needed names and lines in a message; its own messages are searched once."""
-        own = self._of_own.get(id(message))
-        return self._search(message) if own is None or own[0] is not message else own[1]
+        return self._needs.found_in(messages)[1]
 
     @cached_property
-    def _of_own(self) -> dict[int, tuple[Message, tuple[frozenset[str], frozenset[str]]]]:
-        return {id(message): (message, self._search(message)) for message in self.messages}
-
-    def _search(self, message: Message) -> tuple[frozenset[str], frozenset[str]]:
-        text = without_marks(text_of(message))
-        names = frozenset(name for name in self.needed if name in text)
-        return names, find_lines(self.lines, text)
+    def _needs(self) -> Needs:
+        return Needs(self.needed, self.lines, self.messages)
 
     @cached_property
     def laid_down(self) -> tuple[str, ...]:
@@ -278,24 +258,8 @@ def cut_before(
     conversation: Conversation, name: str, before: list[Message], ahead: list[Message]
 ) -> Cut:
     """Cut this conversation between `before` and `ahead`."""
-    calls = any(map(tool_inputs, conversation.messages))
-    used = "\n".join(map(tool_inputs if calls else text_of, ahead))
-    said = [message for message in ahead if role_of(message) == "assistant"]
-    typed = "\n".join(map(tool_inputs, ahead) if calls else map(text_of, said))
-    lines = lines_in(without_marks(typed))
-    shown = tool_texts if calls else text_of
-    again = frozenset().union(
-        *(find_lines(lines, without_marks(shown(message))) for message in before)
-    )
-    return Cut(
-        name,
-        before,
-        Cut(name, before, names_in(used)).mentioned(before),
-        conversation.format,
-        conversation.name,
-        ahead,
-        again if len(again) >= MIN_LINES else frozenset(),
-    )
+    needed, lines = needs_after(before, ahead, has_calls(conversation.messages))
+    return Cut(name, before, needed, conversation.format, conversation.name, ahead, lines)
 
 
 def measure_questions(
@@ -380,7 +344,7 @@ def score_cut(
         asked=ratio,
         lines=len(cut.quoted(kept)) / len(cut.lines) if cut.lines else None,
         laid_down=instructions_kept(cut.laid_down, kept),
-        last_turn=float(_contains_text(kept, cut.last_turn)) if cut.last_turn else None,
+        last_turn=float(is_turn_kept(cut.last_turn, kept)) if cut.last_turn else None,
         violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),
         seconds=seconds,
     )
@@ -392,12 +356,3 @@ def kept_indices(kept: list[Message], messages: Sequence[Message]) -> set[int]:
         return set(kept.indices)
     ids = {id(message) for message in kept}
     return {i for i, message in enumerate(messages) if id(message) in ids}
-
-
-def _contains_text(messages: Sequence[Message], wanted: str) -> bool:
-    """Return whether one of them contains the text, ignoring differences in white space."""
-    texts = [text_of(message) for message in messages]
-    if any(wanted in text for text in texts):
-        return True
-    wanted = single_spaced(wanted)
-    return any(wanted in single_spaced(text) for text in texts)

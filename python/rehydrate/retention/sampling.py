@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rehydrate import formats
+from rehydrate._native import count_messages, has_calls, is_summary, session_values
 from rehydrate._text import plural
 from rehydrate.errors import InvalidMessageError, UnreadableSessionError
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
@@ -20,21 +20,15 @@ from rehydrate.retention.reading import (
     Message,
     Question,
     Summary,
-    count_messages,
-    is_summary,
     is_system,
     locomo,
     tau_bench,
-    tool_inputs,
 )
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".ndjson")
 """Suffixes of files in a folder that may hold a session."""
 EXPECTED = "pass a JSON array of messages, JSON Lines, or a Claude Code transcript"
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
-# The keys under which an object keeps its messages, best first: a request, a trajectory, a
-# Responses request, a response.
-_LISTS = ("messages", "history", "traj", "trajectory", "conversation", "input", "output")
 
 
 class Skipped(NamedTuple):
@@ -200,57 +194,10 @@ def _values(path: Path) -> list[tuple[Any, str]]:
         raise UnreadableSessionError(path, "it is not UTF-8", "convert it with iconv") from None
     if not text.strip():
         raise UnreadableSessionError(path, "it is empty", EXPECTED)
-    values = [_unwrapped(value) for value in _parsed(text, path)]
-    if all(map(_is_entry, values)):
-        values = [values]
+    values = session_values(path, text, EXPECTED)
     if len(values) == 1:
         return [(values[0], path.stem)]
     return [(value, f"{path.stem} #{number}") for number, value in enumerate(values, 1)]
-
-
-def _parsed(text: str, path: Path) -> list[Any]:
-    """Return the values of a file: those of its array, of its lines, or its only one."""
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise UnreadableSessionError(path, "it is nested too deeply", EXPECTED) from None
-    except ValueError as error:
-        if text.lstrip()[:1] != "{":
-            raise UnreadableSessionError(path, f"it is not JSON ({error})", EXPECTED) from None
-        return _lines(text, path)
-    return value if isinstance(value, list) and value else [value]
-
-
-def _lines(text: str, path: Path) -> list[Any]:
-    values: list[Any] = []
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            values.append(json.loads(line))
-        except (ValueError, RecursionError):
-            if number >= len(lines) - 1 and len(values) > 1:
-                break  # a session that is being written, or was cut off: all but its last line
-            remedy = "delete the line, or put each value on a line of its own (jq -c .)"
-            raise UnreadableSessionError(path, f"line {number} is not JSON", remedy) from None
-    return values
-
-
-def _unwrapped(value: Any) -> Any:
-    """Return the conversation inside a wrapping object; known datasets stay as they are."""
-    if not isinstance(value, Mapping) or _is_entry(value):
-        return value
-    if {"qa", "conversation"} <= value.keys() or {"task_id", "trial", "traj"} <= value.keys():
-        return value  # of a dataset
-    return next((value[key] for key in _LISTS if isinstance(value.get(key), list)), value)
-
-
-def _is_entry(value: Any) -> bool:
-    """Return whether it is one message, or one line of a transcript."""
-    return isinstance(value, Mapping) and (
-        "role" in value or (isinstance(value.get("type"), str) and "messages" not in value)
-    )
 
 
 def _conversation(value: Any, name: str, path: Path) -> Conversation:
@@ -364,7 +311,7 @@ def sample_cases(
     cuts: list[list[Cut]] = []
     without_calls = unmeasured = 0
     for session in sessions:
-        calls = any(map(tool_inputs, session.messages))
+        calls = has_calls(session.messages)
         if not calls and session.questions:
             continue
         is_long = len(session.messages) >= 2 * LONG_SESSION_STEPS

@@ -89,7 +89,7 @@ class ScriptedModel:
         name: str = "scripted",
     ) -> None:
         """Take the script, and the provider for which its prompts are compiled."""
-        check_choice("provider", provider, tuple(_WRITERS))
+        check_choice("provider", provider, tuple(_CACHES))
         if isinstance(replies, str):
             raise InvalidArgumentError("replies is a string; pass a list of replies: [text]")
         self._provider: Provider = provider
@@ -151,16 +151,17 @@ class ScriptedModel:
         )
 
     def _reply(self, parts: Sequence[str | ScriptedCall], prompt: CompiledPrompt) -> Reply:
-        ids = _Ids(prompt)
-        texts = tuple([part for part in parts if isinstance(part, str)])
-        entries, calls = _WRITERS[self._provider](parts, ids)
+        # The ids are the same for the same prompt, and different for all others.
+        digests = "".join([segment.digest for segment in prompt.segments])
+        of_prompt = blake2b(digests.encode(), digest_size=6).hexdigest()
+        entries, calls, reply_id = _native.scripted_reply(self._provider, parts, of_prompt)
         return Reply(
             tuple(entries),
-            "".join(texts),
+            "".join([part for part in parts if isinstance(part, str)]),
             tuple(filter(None, map(ToolCall.read, calls))),
             stop="calls" if calls else "answer",
             model=self._name,
-            id=ids.next("resp"),
+            id=reply_id,
         )
 
     def _billed(self, reply: Reply, prompt: CompiledPrompt) -> Reply:
@@ -172,109 +173,6 @@ class ScriptedModel:
         arguments = [call.raw_arguments for call in reply.calls]
         output = count_tokens(reply.text) + sum(count_tokens(_json(each)) for each in arguments)
         return replace(reply, usage=usage._replace(output=output))
-
-
-class _Ids:
-    """Ids that are the same for the same prompt, and different for all others."""
-
-    def __init__(self, prompt: CompiledPrompt) -> None:
-        digests = "".join([segment.digest for segment in prompt.segments])
-        self._prompt = blake2b(digests.encode(), digest_size=6).hexdigest()
-        self._count = 0
-
-    def next(self, prefix: str) -> str:
-        self._count += 1
-        return f"{prefix}_{self._prompt}{self._count:02d}"
-
-
-_Written: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""The entries for the history, and the calls in them."""
-_Writer: TypeAlias = Callable[[Sequence[str | ScriptedCall], _Ids], _Written]
-_Called: TypeAlias = Callable[[str, str, dict[str, Any]], dict[str, Any]]
-
-
-def _blocks(
-    role: str, key: str, prefix: str, text_type: Mapping[str, str], called: _Called
-) -> _Writer:
-    """Return the writer of a message whose texts and calls are blocks."""
-
-    def write(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-        blocks: list[dict[str, Any]] = []
-        calls: list[dict[str, Any]] = []
-        for part in parts:
-            if isinstance(part, str):
-                blocks.append({**text_type, "text": part})
-            else:
-                calls.append(called(ids.next(prefix), part.name, dict(part.arguments)))
-                blocks.append(calls[-1])
-        return [{"role": role, key: blocks}] if blocks else [], calls
-
-    return write
-
-
-def _openai_chat(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    text = "".join([part for part in parts if isinstance(part, str)])
-    calls = [
-        {
-            "id": ids.next("call"),
-            "type": "function",
-            "function": {"name": part.name, "arguments": _json(part.arguments)},
-        }
-        for part in parts
-        if isinstance(part, ScriptedCall)
-    ]
-    message = {"role": "assistant", "content": text or None}
-    return [message | ({"tool_calls": calls} if calls else {})] if parts else [], calls
-
-
-def _openai_responses(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
-    items: list[dict[str, Any]] = [
-        {
-            "type": "message",
-            "id": ids.next("msg"),
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": part, "annotations": []}],
-        }
-        if isinstance(part, str)
-        else {
-            "type": "function_call",
-            "id": ids.next("fc"),
-            "call_id": ids.next("call"),
-            "name": part.name,
-            "arguments": _json(part.arguments),
-            "status": "completed",
-        }
-        for part in parts
-    ]
-    return items, [item for item in items if item["type"] == "function_call"]
-
-
-_WRITERS: Mapping[Provider, _Writer] = {
-    "anthropic": _blocks(
-        *("assistant", "content", "toolu", {"type": "text"}),
-        lambda id_, name, given: {"type": "tool_use", "id": id_, "name": name, "input": given},
-    ),
-    "bedrock": _blocks(
-        *("assistant", "content", "tooluse", {}),
-        lambda id_, name, given: {"toolUse": {"toolUseId": id_, "name": name, "input": given}},
-    ),
-    "gemini": _blocks(
-        *("model", "parts", "call", {}),
-        lambda id_, name, given: {"functionCall": {"id": id_, "name": name, "args": given}},
-    ),
-    "ai_sdk": _blocks(
-        *("assistant", "content", "call", {"type": "text"}),
-        lambda id_, name, given: {
-            "type": "tool-call",
-            "toolCallId": id_,
-            "toolName": name,
-            "input": given,
-        },
-    ),
-    "openai_chat": _openai_chat,
-    "openai_responses": _openai_responses,
-}
 
 
 def _parts(scripted: Any) -> Sequence[str | ScriptedCall]:

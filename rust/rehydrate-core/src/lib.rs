@@ -13,6 +13,7 @@
 //! index          the search index of a memory          scoring       relevance, coverage, one objective
 //! context_store  what a thread must not lose: a log of operations, and what it adds up to
 //! batches        many texts counted or embedded        linting       what a prompt wastes
+//! retention      what a compaction keeps of what is needed later
 //! sessions       coding agents' sessions as texts      hook_settings hooks in an agent's settings
 //! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
 //! excerpts       long texts in blocks                  packing       into a token budget
@@ -54,6 +55,7 @@ pub mod packing;
 pub mod prompt_cache;
 pub mod redact;
 pub mod reports;
+pub mod retention;
 pub mod rules;
 pub mod scoring;
 pub mod selection;

@@ -6,7 +6,6 @@ mod texts;
 
 use rustc_hash::FxHashSet;
 
-use crate::caps::code_points::is_line_end;
 use crate::conversation::PieceKind;
 use crate::engine::Engine;
 use crate::interrupt::checkpoint;
@@ -222,23 +221,6 @@ pub fn lint(subject: &Subject<'_>, names: &[&str]) -> Vec<(&'static str, Finding
     findings
 }
 
-/// The lines of a text without their ends, as Python's `str.splitlines` finds them.
-fn lines(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let Some(at) = rest.find(|c: char| is_line_end(u32::from(c))) else {
-            found.push(rest);
-            break;
-        };
-        found.push(&rest[..at]);
-        let end = &rest[at..];
-        let width = if end.starts_with("\r\n") { 2 } else { end.chars().next().map_or(0, char::len_utf8) };
-        rest = &end[width..];
-    }
-    found
-}
-
 /// A text of a test, said by the user.
 #[cfg(test)]
 fn said(text: &str) -> Text<'_> {
@@ -270,12 +252,6 @@ fn nothing<'a>() -> Subject<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_end_where_python_ends_them() {
-        assert_eq!(lines("a\r\nb\n\nc\u{2028}d\x0b"), ["a", "b", "", "c", "d"]);
-        assert!(lines("").is_empty());
-    }
 
     #[test]
     fn a_text_is_reported_by_one_rule_only_and_the_gravest_finding_is_first() {

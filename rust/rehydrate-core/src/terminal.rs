@@ -1,4 +1,4 @@
-//! Texts that a terminal shows: foreign ones made safe, and the lines of a search's hit.
+//! Texts that a terminal or a page shows: foreign ones made safe, and the lines of a search's hit.
 mod hits;
 
 use unicode_general_category::GeneralCategory as Category;
@@ -38,6 +38,20 @@ pub fn safe(text: &str) -> String {
         }
     }
     one_line(&shown)
+}
+
+/// A text as a page may hold it: control characters as their pictures, and nothing that is not a character.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    let picture = |c: char| match u32::from(c) {
+        0x09 | 0x0A => c,
+        code @ 0..=0x1F => char::from_u32(0x2400 + code).unwrap_or(c),
+        0x7F => '\u{2421}',
+        0x80..=0x9F | 0xFDD0..=0xFDEF => char::REPLACEMENT_CHARACTER,
+        code if code & 0xFFFE == 0xFFFE => char::REPLACEMENT_CHARACTER,
+        _ => c,
+    };
+    text.replace("\r\n", "\n").chars().map(picture).collect()
 }
 
 /// A character as every terminal shows it; none where it shows nothing.

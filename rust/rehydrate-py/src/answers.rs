@@ -287,7 +287,7 @@ fn grown<'py>(before: Option<Any<'py>>, value: Any<'py>) -> PyResult<Any<'py>> {
 }
 
 /// A value as compact JSON.
-fn as_json<'py>(value: &Any<'py>, ensure_ascii: bool) -> PyResult<Any<'py>> {
+pub fn as_json<'py>(value: &Any<'py>, ensure_ascii: bool) -> PyResult<Any<'py>> {
     let options = dict!(value.py(), "separators": (",", ":"), "ensure_ascii": ensure_ascii);
     value.py().import("json")?.call_method("dumps", (value,), Some(&options))
 }

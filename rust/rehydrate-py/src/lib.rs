@@ -41,6 +41,7 @@ mod reading;
 mod redact;
 mod relevance;
 mod request_body;
+mod retention;
 mod retrieval;
 mod schema;
 mod scoring;
@@ -94,7 +95,7 @@ mod _native {
     #[pymodule_export]
     use super::document::{Document, file_text};
     #[pymodule_export]
-    use super::excerpts::{DivisibleTexts, Excerpts};
+    use super::excerpts::{DivisibleTexts, Excerpts, compared_texts};
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
@@ -166,6 +167,12 @@ mod _native {
     #[pymodule_export]
     use super::request_body::RequestBody;
     #[pymodule_export]
+    use super::retention::{
+        Needs, best_cover, binding_instructions, count_messages, cover, has_calls, instructions_kept, is_summary,
+        is_turn_kept, lines_in, lost_names, names_in, needs_after, payload, role_of, session_values, steps, text_of,
+        tool_inputs, user_text, without_marks,
+    };
+    #[pymodule_export]
     use super::retrieval::{FetchArguments, fenced_items, fetch_arguments, request_arguments};
     #[pymodule_export]
     use super::schema::Schema;
@@ -194,7 +201,7 @@ mod _native {
     #[pymodule_export]
     use super::telemetry::{provider_name, span_attributes, span_texts, usage_attributes};
     #[pymodule_export]
-    use super::terminal::{hit_lines, paragraphs, safe_line};
+    use super::terminal::{hit_lines, paragraphs, safe_line, visible_text};
     #[pymodule_export]
     use super::thread_log::{
         counting_records, exported_lines, folded_records, kept_values, prompt_digest, redacted_records, state_content,
@@ -211,8 +218,8 @@ mod _native {
     #[pymodule_export]
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entries, own_entry, read_call,
-        read_tool, render_entries, repaired_entries, result_entries, seen_as_chat, summary_message, tool_definition,
-        user_message, user_part,
+        read_tool, render_entries, repaired_entries, result_entries, scripted_reply, seen_as_chat, summary_message,
+        tool_definition, user_message, user_part,
     };
 
     use super::*;

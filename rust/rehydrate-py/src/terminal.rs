@@ -8,8 +8,13 @@ use crate::convert::Text;
 /// A text without anything that moves the cursor, changes colours or reorders, on one line.
 #[pyfunction]
 pub fn safe_line(text: CodePoints) -> String {
-    let chars = text.0.into_iter().map(|point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER));
-    terminal::safe(&chars.collect::<String>())
+    terminal::safe(&characters(text))
+}
+
+/// A text as a page may hold it: control characters as their pictures, and nothing that is not a character.
+#[pyfunction]
+pub fn visible_text(text: CodePoints) -> String {
+    terminal::visible(&characters(text))
 }
 
 /// The lines of a text; if some of a paragraph are longer than `width`, all of the paragraph as one line.
@@ -25,4 +30,8 @@ pub fn hit_lines(paragraphs: Vec<Text>, query: Text, width: usize, most: usize) 
     let paragraphs: Vec<&str> = paragraphs.iter().map(Text::as_str).collect();
     let HitLines { lines, is_cut: (before, after) } = terminal::hit_lines(&paragraphs, query.as_str(), width, most);
     (lines, before, after)
+}
+
+fn characters(text: CodePoints) -> String {
+    text.0.into_iter().map(|point| char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }

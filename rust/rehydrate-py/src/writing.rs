@@ -16,6 +16,7 @@ mod normal;
 mod repaired;
 mod requests;
 mod responses;
+mod scripted;
 mod system_apart;
 mod to_langchain;
 mod tools;
@@ -40,6 +41,7 @@ pub(crate) use neutral::dict;
 use neutral::{Media, Message, Part, Sources, joined};
 pub use repaired::repaired_entries;
 pub use requests::{alternating, request_of, summary_message, system_part, user_message, user_part};
+pub use scripted::scripted_reply;
 pub use to_langchain::{chat_entries, langchain_fields};
 pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
 

@@ -37,6 +37,28 @@ pub(crate) fn is_digit(point: u32) -> bool {
     category(point) == Some(Category::DecimalNumber)
 }
 
+/// Whether a line ends there for Python's `str.splitlines`.
+pub(crate) fn is_line_end(point: u32) -> bool {
+    matches!(point, 0x0A..=0x0D | 0x1C..=0x1E | 0x85 | 0x2028 | 0x2029)
+}
+
+/// The lines of a text without their ends, as Python's `str.splitlines` finds them.
+pub(crate) fn lines(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let Some(at) = rest.find(|c: char| is_line_end(u32::from(c))) else {
+            found.push(rest);
+            break;
+        };
+        found.push(&rest[..at]);
+        let end = &rest[at..];
+        let width = if end.starts_with("\r\n") { 2 } else { end.chars().next().map_or(0, char::len_utf8) };
+        rest = &end[width..];
+    }
+    found
+}
+
 pub(crate) fn category(point: u32) -> Option<Category> {
     char::from_u32(point).map(get_general_category)
 }
@@ -80,5 +102,16 @@ impl Pattern {
 
     pub(crate) fn is_match(&self, line: &str) -> bool {
         self.regex().is_match(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_where_python_ends_them() {
+        assert_eq!(lines("a\r\nb\n\nc\u{2028}d\x0b"), ["a", "b", "", "c", "d"]);
+        assert!(lines("").is_empty());
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use unicode_general_category::GeneralCategory as Category;
 
 use crate::analysis::python_re::category;
-pub(crate) use crate::analysis::python_re::{is_digit, is_space, is_word};
+pub(crate) use crate::analysis::python_re::{is_digit, is_line_end, is_space, is_word};
 
 /// The code points of a text.
 #[must_use]
@@ -79,11 +79,6 @@ pub(crate) fn lines(text: &[u32]) -> impl Iterator<Item = Range<usize>> {
         }
         (at > start).then_some(start..at)
     })
-}
-
-/// Whether a line ends there for Python's `str.splitlines`.
-pub(crate) fn is_line_end(point: u32) -> bool {
-    matches!(point, 0x0A..=0x0D | 0x1C..=0x1E | 0x85 | 0x2028 | 0x2029)
 }
 
 /// Whether the code point is this ASCII character.

@@ -1,8 +1,8 @@
 //! How fast requests grow and when they cross the budget, and a system prompt that gets longer.
 use rustc_hash::FxHashSet;
 
-use super::{Finding, Severity, Subject, Text, lines, sum};
-use crate::analysis::python_re::Pattern;
+use super::{Finding, Severity, Subject, Text, sum};
+use crate::analysis::python_re::{Pattern, lines};
 use crate::caps::grouped;
 
 /// The prompt is over the hard budget, over the soft one, or will be soon: one finding at most.

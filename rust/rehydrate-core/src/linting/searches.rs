@@ -1,6 +1,6 @@
 //! The rule about searches that return whole files where a few lines of each would do.
-use super::{Finding, Severity, Subject, Text, lines};
-use crate::analysis::python_re::Pattern;
+use super::{Finding, Severity, Subject, Text};
+use crate::analysis::python_re::{Pattern, lines};
 use crate::caps::{Kind, code_points, grouped, kind_of, lossy, member_text, strings_in};
 use crate::conversation::PieceKind;
 

@@ -1,8 +1,8 @@
 //! Rules about single texts: binary data, logs, whole files, echoes, unused results; old thinking and heavy tools.
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Finding, Severity, Subject, Text, Tool, lines};
-use crate::analysis::python_re::Pattern;
+use super::{Finding, Severity, Subject, Text, Tool};
+use crate::analysis::python_re::{Pattern, lines};
 use crate::caps::{Kind, code_points, grouped, kind_of};
 use crate::conversation::PieceKind;
 use crate::interrupt::checkpoint;

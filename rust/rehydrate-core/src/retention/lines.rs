@@ -1,0 +1,118 @@
+//! Lines that are typed again: which lines of a text count, and which of them another text holds.
+use std::borrow::Cow;
+
+use rustc_hash::FxHashSet;
+
+use crate::analysis::python_re::{Pattern, lines};
+use crate::sessions::one_line;
+
+/// A shorter line, such as `return None`, is typed again by chance.
+const MIN_CHARS: usize = 15;
+/// What an excerpt writes in place of what it left out.
+static MARK: Pattern = Pattern::new("", r"\[\.\.\. [^\n\[]*? \.\.\.\]");
+
+/// The lines of a text that are long enough, each run of white space in them as one blank.
+pub fn lines_in(text: &str) -> impl Iterator<Item = String> {
+    let is_long = |line: &str| line.chars().nth(MIN_CHARS - 1).is_some();
+    lines(text).into_iter().filter(move |raw| is_long(raw)).map(one_line).filter(move |line| is_long(line))
+}
+
+/// A text without the marks of an excerpt.
+#[must_use]
+pub fn without_marks(text: &str) -> Cow<'_, str> {
+    if text.contains("[... ") { MARK.regex().replace_all(text, "") } else { Cow::Borrowed(text) }
+}
+
+/// Lines to be looked for.
+pub struct WantedLines(Vec<String>);
+
+impl WantedLines {
+    #[must_use]
+    pub fn new(lines: Vec<String>) -> Self {
+        Self(lines)
+    }
+
+    #[must_use]
+    pub fn lines(&self) -> &[String] {
+        &self.0
+    }
+
+    /// The numbers of those that are in a text, alone or within a longer line. A text with escapes, as JSON has them, is
+    /// searched without them too.
+    #[must_use]
+    pub fn found_in(&self, text: &str) -> Vec<usize> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let text = with_unescaped(text);
+        let held: Vec<String> = lines(&text).into_iter().map(one_line).collect();
+        let whole: FxHashSet<&str> = held.iter().map(String::as_str).collect();
+        let words: FxHashSet<&str> =
+            held.iter().flat_map(|line| line.split(' ')).filter(|word| !word.is_empty()).collect();
+        let text = held.join("\n");
+        // Most lines have a word that is not there.
+        let is_held = |line: &str| {
+            whole.contains(line) || (inner_words(line).all(|word| words.contains(word)) && text.contains(line))
+        };
+        (0..self.0.len()).filter(|&number| is_held(&self.0[number])).collect()
+    }
+}
+
+/// The words of a line but the first and the last, of which a longer line may have more.
+fn inner_words(line: &str) -> impl Iterator<Item = &str> {
+    let count = line.split(' ').count();
+    line.split(' ').take(count - 1).skip(1)
+}
+
+/// A text, and after it the same one without its escapes where it has some.
+fn with_unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut both = String::with_capacity(2 * text.len() + 1);
+    both.push_str(text);
+    both.push('\n');
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let meant = match chars.peek() {
+            Some('n' | 'r') if c == '\\' => Some('\n'),
+            Some('t') if c == '\\' => Some('\t'),
+            Some(&escaped @ ('"' | '\\' | '/')) if c == '\\' => Some(escaped),
+            _ => None,
+        };
+        if meant.is_some() {
+            chars.next();
+        }
+        both.push(meant.unwrap_or(c));
+    }
+    Cow::Owned(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(lines: &[&str]) -> WantedLines {
+        WantedLines::new(lines.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn short_lines_do_not_count() {
+        let found: Vec<String> =
+            lines_in("def total(rows):\n    return  sum(rows.values())\n}\n               x").collect();
+        assert_eq!(found, ["def total(rows):", "return sum(rows.values())"]);
+    }
+
+    #[test]
+    fn a_line_is_found_within_a_longer_one_and_within_json() {
+        let lines = wanted(&["return sum(rows)", "return min(rows)", "a \"b\" in quotes"]);
+        assert_eq!(lines.found_in("7: return  sum(rows);"), [0]);
+        assert_eq!(lines.found_in(r#"{"a": "x\n\treturn min(rows)\na \"b\" in quotes"}"#), [1, 2]);
+        assert_eq!(wanted(&[]).found_in("x"), [0; 0]);
+    }
+
+    #[test]
+    fn marks_are_left_out() {
+        assert_eq!(without_marks("a\n[... 42 lines omitted, 118-159 ...]\nb [... x\n ...]"), "a\n\nb [... x\n ...]");
+    }
+}
