@@ -7,8 +7,10 @@ mod context_store;
 mod convert;
 mod decision;
 mod division;
+mod door;
 mod errors;
 mod excerpts;
+mod exchanges;
 mod exit;
 mod fences;
 mod fork;
@@ -79,7 +81,11 @@ mod _native {
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
+    use super::door::{end_to_end, is_own_request, refused_request};
+    #[pymodule_export]
     use super::excerpts::{DivisibleTexts, Excerpts};
+    #[pymodule_export]
+    use super::exchanges::{RequestItem, in_blocks, with_exchanges};
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
@@ -142,8 +148,9 @@ mod _native {
     use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
     use super::sessions::{
-        SessionPart, TranscriptReader, clean_text, paired_entries, said_entries, said_in, settings_with_hooks,
-        settings_without_hooks, words_of_user,
+        SessionFile, SessionOutline, SessionPart, SessionRecord, TranscriptReader, clean_text, known_ancestor,
+        last_summary, last_turns, put_back, read_session, said_entries, said_in, settings_with_hooks,
+        settings_without_hooks, transcripts, used_names, words_of_user,
     };
     #[pymodule_export]
     use super::store::LocalStore;

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from rehydrate._native import NOT_INSTRUCTIONS, fence_tags
+from rehydrate._native import NOT_INSTRUCTIONS, SessionOutline
 from rehydrate._text import safe_error_text
 from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.mcp_server.jobs import Answer, Arguments, Job
-from rehydrate.integrations.mcp_server.session_files import AGENTS, outline_lines, outline_of
+from rehydrate.integrations.mcp_server.session_index import AGENTS
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.items import TIERS, Tier
 from rehydrate.memory.tools import (
@@ -391,15 +391,13 @@ def session_outline(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
     budget, max_turns = arguments.whole("budget_tokens"), arguments.whole("max_turns")
     file = stores.sessions().find(session)
     try:
-        outline = outline_of(file, budget, max_turns)
+        outline = SessionOutline(file, budget, max_turns)
     except OSError as error:
         raise InvalidArgumentError(
             f"session {file.id} cannot be read ({error.strerror}); send another one"
         ) from None
-    body = "\n".join(outline_lines(file.id, outline))
-    opening, closing = fence_tags("session", "session", "", "", None, True, body)
     return Answer.of_text(
-        f"{opening}\n{body}\n{closing}",
+        outline.text,
         session=file.id,
         agent=file.agent,
         path=str(file.path),
