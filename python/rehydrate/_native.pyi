@@ -42,14 +42,14 @@ from rehydrate.memory.items import (
     VerifyReport,
 )
 from rehydrate.memory.store import ThreadRow
-from rehydrate.messages import FormatName, Message, Provider, Unit
+from rehydrate.messages import FormatName, Message, PieceKind, Provider, Unit
 from rehydrate.prompt.ir import Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
+from rehydrate.prompt.request import Budget
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
-    "MEDIA_TOKENS",
     "NOT_INSTRUCTIONS",
     "Activity",
     "AnswerJoiner",
@@ -95,6 +95,8 @@ __all__ = [
     "SessionRecord",
     "ShortenedText",
     "Span",
+    "Subject",
+    "Text",
     "TextIndex",
     "TranscriptReader",
     "__version__",
@@ -181,6 +183,7 @@ __all__ = [
     "is_json",
     "is_langchain_message",
     "is_own_request",
+    "is_request",
     "is_short_to_add",
     "isa",
     "json_parts",
@@ -197,6 +200,7 @@ __all__ = [
     "line_numbers",
     "line_span",
     "lint",
+    "lint_rules",
     "long_results",
     "mark",
     "mark_of",
@@ -269,6 +273,7 @@ __all__ = [
     "snippets",
     "stale_thinking",
     "summary_prompt",
+    "system_and_tools",
     "taken_back",
     "tool_definition",
     "transcript_branch",
@@ -293,9 +298,6 @@ __all__ = [
 _Place = tuple[int, int]
 
 __version__: str
-
-# Tokens counted for an image or a document: an upper bound of what providers bill.
-MEDIA_TOKENS: int
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
@@ -937,11 +939,77 @@ class JsonStream:
     def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
     def skip_line(self) -> None: ...
 
-# What the rules of these names find in a `linting.Subject`: the fields of each `Finding`, the
-# gravest first. `definitions` are those of its tools, as compact JSON.
-def lint(
-    subject: Any, definitions: Sequence[str], min_prefix: int, counter: str, rules: Sequence[str]
-) -> list[tuple[Any, ...]]: ...
+# The findings of the rules of these names, the gravest first, as the fields of each `Finding`.
+# `min_prefix` is the shortest prefix that the model's cache keeps.
+def lint(subject: Subject, min_prefix: int, rules: Sequence[str]) -> list[tuple[Any, ...]]: ...
+
+# Every rule: its name, and in a few words what it looks for.
+def lint_rules() -> list[tuple[str, str]]: ...
+
+# A prompt or a session, as the rules of `linting` read it: of a list of requests the last, and the
+# system text of all.
+@final
+class Subject:
+    @staticmethod
+    def of(
+        target: Any,
+        *,
+        format: str = ...,  # noqa: A002
+        tools: Sequence[Any] = ...,
+        system: Any = None,
+        model: str = ...,
+        budget: Budget | None = None,
+    ) -> Subject: ...
+    # Those of the history, and of an IR's dynamic sections; then those before them, sent with every
+    # request; then the system text of each of a session's requests, where these are known.
+    @property
+    def texts(self) -> list[Text]: ...
+    @property
+    def static(self) -> list[Text]: ...
+    @property
+    def systems(self) -> list[Text]: ...
+    @property
+    def is_empty(self) -> bool: ...
+    # Tokens of the current prompt, and before the last compaction of a transcript.
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def tokens_before(self) -> int: ...
+    @property
+    def whole_tokens(self) -> int: ...
+    @property
+    def tool_tokens(self) -> int: ...
+    @property
+    def media_tokens(self) -> int: ...
+    # Requests that were answered.
+    @property
+    def steps(self) -> int: ...
+    @property
+    def model(self) -> str: ...
+
+# One text of a prompt; of a tool's result, the name of the tool and the input of its call.
+@final
+class Text:
+    @property
+    def place(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def kind(self) -> PieceKind: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def asked(self) -> str: ...
+
+# Whether it is the content of one request, and no message; the system text and the tools of a body.
+def is_request(entry: object) -> bool: ...
+def system_and_tools(body: dict[str, Any]) -> tuple[str, Any]: ...
 
 # A provider's cache of the prompts that it was sent, which it shortens by its policy: it takes a
 # price's rules, the time to live, and the shortest prefix that it keeps. `send` returns the usage

@@ -255,6 +255,6 @@ def test_a_panic_of_the_core_asks_for_a_report(monkeypatch, capfd):
     def panic(_options):
         raise InternalError("pack.rs:1: oh")
 
-    monkeypatch.setattr(compact, "run", panic)
+    monkeypatch.setattr(compact, "read", panic)
     assert cli.main(["compact", "x"]) == 70
     assert "please report" in capfd.readouterr().err

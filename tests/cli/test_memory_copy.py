@@ -131,13 +131,13 @@ def test_what_is_dropped_is_in_the_memory_under_its_handle(run, write, chat, tmp
         *("--archive", "dropped,novel,episode", "--json"),
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    told = json.loads(done.stdout)
-    assert told["stats"]["degraded"] == []
-    assert told["stats"]["distilled"] > 0
+    shown = json.loads(done.stdout)
+    assert shown["stats"]["degraded"] == []
+    assert shown["stats"]["distilled"] > 0
     with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:
-        for record in told["dropped"]:
+        for record in shown["dropped"]:
             assert json.loads(memory.get(record["handle"]).text) == chat[record["index"]]
-        stats = told["stats"]
+        stats = shown["stats"]
         (item,) = memory.list(sources=None, kinds=["episode"], limit=None)[:1]
         assert item.text.startswith(f"{stats['before_tokens']}->{stats['after_tokens']} tokens, ")
 
@@ -186,9 +186,9 @@ def test_what_is_named_is_written_and_nothing_else(run, write, chat, tmp_path, f
 def test_the_beginnings_of_what_is_new_are_written_without_the_whole(run, write, chat):
     write("chat.json", chat)
     done = run("compact", "chat.json", "--ratio", "0.3", *ALICE, "--archive", "novel", "--json")
-    told = json.loads(done.stdout)
-    assert told["stats"]["distilled"] > 0
-    assert {record["handle"] for record in told["dropped"]} == {None}
+    shown = json.loads(done.stdout)
+    assert shown["stats"]["distilled"] > 0
+    assert {record["handle"] for record in shown["dropped"]} == {None}
 
 
 def test_the_archive_of_something_unknown_is_refused(run, write, chat):

@@ -52,8 +52,8 @@ def names(store):
 
 def test_list_and_show(thread):
     assert thread("list").out.splitlines()[1].startswith("t-42 ")
-    (told,) = json.loads(thread("list", "--json").out)
-    assert told["name"] == "t-42" and told["created"].endswith("+00:00")
+    (shown,) = json.loads(thread("list", "--json").out)
+    assert shown["name"] == "t-42" and shown["created"].endswith("+00:00")
     lines = thread("show", "t-42").out.splitlines()
     assert len(lines) == 3 and lines[1].startswith("#1 ") and lines[1].endswith("Berth 4.")
     assert thread("show", "t-42", "--last", "1").out.splitlines() == lines[2:]

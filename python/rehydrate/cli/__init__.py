@@ -1,8 +1,8 @@
 """The command line: compact, batch, eval, inspect, lint, memory, thread, rpc, mcp, claude, proxy,
 model, doctor.
 
-A module has `add_parser(commands)`, which declares its commands and their options, and for each a
-function that returns the exit code. Everything else is imported when they run.
+A module has its `command`, by which it declares each of its commands on the function that runs it.
+Everything else is imported when they run.
 
 Exit codes: 0 done, 1 doctor, lint or verify found something, 2 a mistake in the arguments or the
 input, 70 a bug of Rehydrate, 130 interrupted, 141 nobody reads the output any more.
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         arguments = sys.argv[1:] if arguments is None else arguments
         options = _parser(arguments[0] if arguments else "").parse_args(arguments)
-        code: int = options.run(options)
+        code: int = options.run(options) or 0
         return code
     except Failure as failure:
         code, line = failure.code, str(failure)
@@ -136,7 +136,7 @@ def _parser(first: str = "") -> argparse.ArgumentParser:
             continue
         module = f"{__name__}.{name}"
         try:
-            import_module(module).add_parser(commands)
+            import_module(module).command.add_to(commands)
         except MissingPackageError:
             for command in own:
                 _add_missing(commands, command, f"rehydrate[{HOMES[module]}]")

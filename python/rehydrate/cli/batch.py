@@ -12,7 +12,7 @@ from rehydrate.cli.options import (
     JUDGING,
     SHAPE,
     SIZE,
-    add_command,
+    Commands,
     compact_options,
     group,
     one_of,
@@ -28,7 +28,31 @@ if TYPE_CHECKING:
 INTERRUPTED = 128 + 2
 _WORKERS = whole_number(1, 1_024, "is no number of processes from 1 to 1,024")
 
-_EXAMPLES = """\
+
+command = Commands()
+
+
+@command(
+    "compact a folder or a table of conversations, on all cores",
+    option("INPUT", "a folder, or a table of conversations"),
+    option("-o --output FILE", "the Parquet file to write", Path, required=True),
+    group(
+        "what to do with each conversation (default: compact it)",
+        one_of(
+            option("--messages", "write the kept messages too, as JSON"),
+            option("--count", "only count its tokens"),
+            option("--retention", "measure what is used later, and what of that it keeps"),
+        ),
+    ),
+    group("what to keep", *SIZE, *SHAPE),
+    group("how to judge", *JUDGING),
+    group(
+        "how to run",
+        option("--workers N", "processes (default: one for each core)", _WORKERS),
+        option("--restart", "forget the finished parts of an earlier run"),
+        option("--json", "print what was done as JSON"),
+    ),
+    epilog="""\
 INPUT is a folder, which is searched for .jsonl, .json, .ndjson and .traj (a conversation each, in
 any shape that `rehydrate compact` reads) and for tables; or a single table. A table is .parquet,
 .arrow or .feather with the columns id, messages (the JSON of a list of messages) and, if rows have
@@ -39,37 +63,9 @@ when the same command is given again: finished parts are in FILE.parts until all
 
 example:
   rehydrate batch transcripts.parquet -o kept.parquet --ratio 0.3 --messages
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its options."""
-    add_command(
-        *(commands, "batch", "compact a folder or a table of conversations, on all cores", run),
-        option("INPUT", "a folder, or a table of conversations"),
-        option("-o --output FILE", "the Parquet file to write", Path, required=True),
-        group(
-            "what to do with each conversation (default: compact it)",
-            one_of(
-                option("--messages", "write the kept messages too, as JSON"),
-                option("--count", "only count its tokens"),
-                option("--retention", "measure what is used later, and what of that it keeps"),
-            ),
-        ),
-        group("what to keep", *SIZE, *SHAPE),
-        group("how to judge", *JUDGING),
-        group(
-            "how to run",
-            option("--workers N", "processes (default: one for each core)", _WORKERS),
-            option("--restart", "forget the finished parts of an earlier run"),
-            option("--json", "print what was done as JSON"),
-        ),
-        epilog=_EXAMPLES,
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the batch and print what it did."""
+""",
+)
+def _batch(options: argparse.Namespace) -> None:
     from rehydrate.batch.run import run_batch
 
     if not str(options.input):
@@ -96,7 +92,6 @@ def run(options: argparse.Namespace) -> int:
     finally:
         watcher.__exit__()
     answer(options, report.to_dict(), lambda terminal: _lines(report, options.input, terminal))
-    return 0
 
 
 def _job(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ from rehydrate.cli.options import (
     JUDGING,
     SHAPE,
     SIZE,
-    add_command,
+    Commands,
     check_not_input,
     compact_options,
     group,
@@ -33,7 +33,31 @@ from rehydrate.compact.result import Compaction
 
 SHOWN_VIOLATIONS = 3
 
-_EXAMPLES = """\
+
+command = Commands()
+
+
+@command(
+    "make a conversation fit a token budget, byte for byte",
+    option("FILE", "the conversation; - reads standard input"),
+    group(
+        "what to keep",
+        *SIZE,
+        option("--pin N", "always keep message N; -1 is the last", int, [], action="append"),
+        *SHAPE,
+    ),
+    group("how to judge", *JUDGING),
+    group("what is remembered", *MEMORY, ARCHIVE),
+    group(
+        "what to write",
+        option("--explain", "a report instead: every unit, its score, kept or dropped and why"),
+        option("--top N", "with --explain: only N units, kept and dropped ones", whole),
+        option("--html PAGE", "a report instead, as one page: before and after", page_file),
+        option("--json", "one object: messages, stats, dropped; with --explain, explanation"),
+        option("-o --output FILE", "write the messages there, with --explain and --html too"),
+        COLOR,
+    ),
+    epilog="""\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
 ~/.claude/projects), a rollout of Codex (in ~/.codex/sessions), or a JSON object with a "messages",
 "input", "output" or "history" list, such as the body of an API request or of a response, or a .traj
@@ -47,37 +71,9 @@ examples:
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
   rehydrate compact session.jsonl --memory memory.db --namespace alice --archive dropped,novel
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its options."""
-    add_command(
-        *(commands, "compact", "make a conversation fit a token budget, byte for byte", run),
-        option("FILE", "the conversation; - reads standard input"),
-        group(
-            "what to keep",
-            *SIZE,
-            option("--pin N", "always keep message N; -1 is the last", int, [], action="append"),
-            *SHAPE,
-        ),
-        group("how to judge", *JUDGING),
-        group("what is remembered", *MEMORY, ARCHIVE),
-        group(
-            "what to write",
-            option("--explain", "a report instead: every unit, its score, kept or dropped and why"),
-            option("--top N", "with --explain: only N units, kept and dropped ones", whole),
-            option("--html PAGE", "a report instead, as one page: before and after", page_file),
-            option("--json", "one object: messages, stats, dropped; with --explain, explanation"),
-            option("-o --output FILE", "write the messages there, with --explain and --html too"),
-            COLOR,
-        ),
-        epilog=_EXAMPLES,
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Read, compact, check and write; return the exit code."""
+""",
+)
+def _compact(options: argparse.Namespace) -> None:
     output = None if options.output in (None, "-") else Path(options.output)
     for flag, page in (("-o", output), ("--html", options.html)):
         check_not_input(flag, page, options.file)
@@ -86,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     if options.html:
         import_module("rehydrate.page")  # missed before anything is written
     document = read(options.file)
-    compaction = _compact(document, options)
+    compaction = _compaction(document, options)
     kept = compaction.indices
     _check(document, compaction, kept)
 
@@ -117,10 +113,9 @@ def run(options: argparse.Namespace) -> int:
         say(before)
     if options.html:
         _write_page(document, compaction, options)
-    return 0
 
 
-def _compact(document: Document, options: argparse.Namespace) -> Compaction[Any]:
+def _compaction(document: Document, options: argparse.Namespace) -> Compaction[Any]:
     from rehydrate.compact.api import compact_context
 
     named = options.archive or ()

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate._distributions import HOMES, OTHERS
 from rehydrate._text import error_text
-from rehydrate.cli.options import COLOR, add_command, json_option, option
+from rehydrate.cli.options import COLOR, Commands, json_option, option
 from rehydrate.cli.terminal import Terminal, answer
 from rehydrate.errors import MissingPackageError
 
@@ -43,18 +43,15 @@ SAMPLE_TURNS = 100
 KNOWN_FACT = "The staging server listens on port 8443."
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command and its options."""
-    about = "check the installation: each line ok, warn or fail, with what to do"
-    add_command(
-        *(commands, "doctor", about, run),
-        option("--hosts", "load the adapter of each host that is installed; it takes some seconds"),
-        *(json_option("the checks"), COLOR),
-    )
+command = Commands()
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run every check and print it; return 1 if one fails."""
+@command(
+    "check the installation: each line ok, warn or fail, with what to do",
+    option("--hosts", "load the adapter of each host that is installed; it takes some seconds"),
+    *(json_option("the checks"), COLOR),
+)
+def _doctor(options: argparse.Namespace) -> int:
     checks = list(examine())
     if options.hosts:
         checks += import_module("rehydrate.cli.hosts").load_hosts()

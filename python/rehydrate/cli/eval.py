@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._text import plural
 from rehydrate.cli.options import (
     COLOR,
-    add_command,
+    Commands,
     check_not_input,
     group,
     json_option,
@@ -184,7 +184,42 @@ def _size(row: Row) -> str:
 
 SHOWN_SKIPPED = 5
 
-_EXAMPLES = """\
+
+command = Commands()
+_COUNT = whole_number(1, math.inf, "is no count; pass a whole number from 1 up")
+_SHARE = number(math.ulp(0.0), 1, "is no share; pass a number up to 1, as 0.9", float)
+
+
+def _ratios(text: str) -> Sequence[float]:
+    return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})
+
+
+@command(
+    "measure on your own sessions what survives a compaction, strategies side by side",
+    option("SESSIONS", "files and folders", nargs="+"),
+    group(
+        "what to compare",
+        option("--ratios R,R", "shares of the tokens to keep", _ratios),
+        option("--strategy M:FUNCTION", "a compactor of yours", str, [], action="append"),
+        option("--goal S", "the share of what is used later that has to be kept", _SHARE, 0.9),
+    ),
+    group(
+        "how much to measure",
+        option("--cuts N", "cuts and sessions at most, evenly over all", _COUNT, 60),
+        option("--questions N", "questions at most, where a dataset has them", _COUNT, 100),
+        option("--min-messages N", "shorter sessions are left out", _COUNT, 20),
+    ),
+    group(
+        "with a model, which costs money",
+        option("--judge API:MODEL", "answers questions before and after, as anthropic:NAME"),
+        option("--judge-questions N", "questions at most", _COUNT, 12),
+    ),
+    group(
+        "what to write",
+        option("--html PAGE", "one page with charts and examples of what was lost", page_file),
+        *(json_option("the figures"), COLOR),
+    ),
+    epilog="""\
 SESSIONS are files and folders (searched for .jsonl, .json, .traj): Claude Code transcripts (they
 are in ~/.claude/projects), JSON arrays of messages, JSON Lines, bodies of requests, trajectories,
 or files of many conversations. What cannot be read is named and skipped.
@@ -198,49 +233,9 @@ examples:
   rehydrate eval ~/.claude/projects
   rehydrate eval chat.json --ratios 0.1,0.3 --goal 0.95 --html page.html
   rehydrate eval sessions/ --strategy mine:keep_errors  a function (messages, query, ratio)
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its options."""
-    count = whole_number(1, math.inf, "is no count; pass a whole number from 1 up")
-    share = number(math.ulp(0.0), 1, "is no share; pass a number up to 1, as 0.9", float)
-
-    def ratios(text: str) -> Sequence[float]:
-        return sorted({ratio(part) for part in text.split(",") if part.strip()} or {MIN_RATIO})
-
-    about = "measure on your own sessions what survives a compaction, strategies side by side"
-    add_command(
-        *(commands, "eval", about, run),
-        option("SESSIONS", "files and folders", nargs="+"),
-        group(
-            "what to compare",
-            option("--ratios R,R", "shares of the tokens to keep", ratios),
-            option("--strategy M:FUNCTION", "a compactor of yours", str, [], action="append"),
-            option("--goal S", "the share of what is used later that has to be kept", share, 0.9),
-        ),
-        group(
-            "how much to measure",
-            option("--cuts N", "cuts and sessions at most, evenly over all", count, 60),
-            option("--questions N", "questions at most, where a dataset has them", count, 100),
-            option("--min-messages N", "shorter sessions are left out", count, 20),
-        ),
-        group(
-            "with a model, which costs money",
-            option("--judge API:MODEL", "answers questions before and after, as anthropic:NAME"),
-            option("--judge-questions N", "questions at most", count, 12),
-        ),
-        group(
-            "what to write",
-            option("--html PAGE", "one page with charts and examples of what was lost", page_file),
-            *(json_option("the figures"), COLOR),
-        ),
-        epilog=_EXAMPLES,
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Read, measure and print; return the exit code."""
+""",
+)
+def _eval(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from rehydrate.retention import (
@@ -290,7 +285,6 @@ def run(options: argparse.Namespace) -> int:
         page = evaluation_page(found, title=", ".join(options.sessions))
         measured = plural(sum(session.cases > 0 for session in found.sessions), "session")
         write(page, options.html, "--html", f"what survives of {measured}")
-    return 0
 
 
 def _read(options: argparse.Namespace) -> Sessions:

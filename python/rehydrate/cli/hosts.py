@@ -19,16 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._text import error_text
 from rehydrate.cli.doctor import Check, Found
 from rehydrate.cli.memory_store import MEMORY, SERVER, opened_memory
-from rehydrate.cli.options import (
-    PORT,
-    add_command,
-    add_commands,
-    json_option,
-    names_of,
-    one_of,
-    option,
-    whole,
-)
+from rehydrate.cli.options import PORT, Commands, json_option, names_of, one_of, option, whole
 from rehydrate.cli.terminal import Failure, Terminal, answer, confirmed, is_terminal, say, write
 
 if TYPE_CHECKING:
@@ -45,7 +36,17 @@ TOOLS = (
 _SHOWN_NAMES = 10
 _NO_MCP = 'none: the MCP server needs python -m pip install "rehydrate[mcp]"'
 
-_RPC_EXAMPLES = """\
+
+command = Commands()
+
+
+# rpc
+
+
+@command(
+    "serve compact_context over JSON-RPC 2.0 on standard input and output",
+    *MEMORY,
+    epilog="""\
 Requests are read as they come: a line each, pretty-printed, one after the other or with
 Content-Length headers. Each reply is one line. The end of the input ends the command, after the
 last reply. An MCP client starts it with the command "rehydrate rpc"; initialize is not needed.
@@ -55,81 +56,15 @@ methods: initialize, ping, tools/list, tools/call
 example:
   echo '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"compact_context",
     "arguments":{"messages":[{"role":"user","content":"hello"}]}}}' | rehydrate rpc
-"""
-_MCP_EXAMPLES = f"""\
-tools: {", ".join(TOOLS[:6])},
-{", ".join(TOOLS[6:])}
-
-examples:
-  claude mcp add rehydrate -- rehydrate mcp --memory notes.db --namespace me
-  rehydrate mcp --threads threads.db --namespace me --http 8765
-
-With --http it listens on loopback only. Each request needs the token, which is printed unless
-${TOKEN_VARIABLE} gives it.
-"""
-_CLAUDE_EXAMPLES = """\
-start here:
-  rehydrate claude install             shows what it changes, and asks
-  rehydrate claude report --last 3     what the last compactions kept, lost and put back
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the three commands and their options."""
-    about = "serve compact_context over JSON-RPC 2.0 on standard input and output"
-    add_command(commands, "rpc", about, run_rpc, *MEMORY, epilog=_RPC_EXAMPLES)
-    add_command(
-        *(commands, "mcp", "serve tools to agents over the Model Context Protocol", run_mcp),
-        option("--memory FILE", f"a memory's file, made if it is missing, or {SERVER}"),
-        option("--threads FILE", f"a file of stored conversations, or {SERVER}"),
-        option("--namespace NAME", "whose they are"),
-        option("--tools NAMES", "only these: a model reads the schema of each", names_of(TOOLS)),
-        option("--no-sessions", "do not read the transcripts of Claude Code and Codex"),
-        option("--http PORT", "serve HTTP on this port of loopback; 0: any that is free", PORT),
-        epilog=_MCP_EXAMPLES,
-    )
-    about = "keep what Claude Code's and Codex's compactions lose, and put back what matters"
-    parts = add_commands(commands, "claude", about, _CLAUDE_EXAMPLES)
-    way: dict[str, Any] = {"dest": "way", "action": "store_const"}
-    ways = one_of(
-        option("--settings", "hooks in settings.json", None, "plugin", const="settings", **way),
-        option("--codex", "hooks for Codex", const="codex", **way),
-    )
-    yes = option("--yes", "do not ask")
-    add_command(parts, "install", "install the plugin, after a question", _install, yes, ways)
-    add_command(parts, "status", "say what is installed, and run one hook", _status, ways)
-    add_command(parts, "uninstall", "take the hooks out; memories stay", _uninstall, yes, ways)
-    add_command(
-        *(parts, "report", "show what each compaction kept, lost and put back", _report),
-        option("SESSION", "only of this session", nargs="?"),
-        option("--last N", "only the last N", whole),
-        json_option("all of it"),
-    )
-    add_command(
-        *(parts, "fetch", "print a result that was shown in part, whole", _fetch),
-        option("HANDLE", "as the notice names it"),
-        option("--session ID", "default: search this project's sessions"),
-    )
-    add_command(parts, "mcp", "serve the project's sessions and memories over MCP", _claude_mcp)
-    add_command(
-        *(parts, "hook", "run one hook, as the plugin's folder asks for", _hook),
-        option("EVENT"),
-        option("AGENT", None, None, "claude_code", nargs="?"),
-    )
-
-
-# rpc
-
-
-def run_rpc(options: argparse.Namespace) -> int:
-    """Answer until the input ends."""
+""",
+)
+def _rpc(options: argparse.Namespace) -> None:
     from rehydrate.rpc.server import serve as serve_rpc
 
     if _is_typed("requests"):
         say("reading JSON-RPC requests from the terminal; end with Ctrl-D")
     with opened_memory(options) as memory:
         serve_rpc(_read, write, memory)
-    return 0
 
 
 def _is_typed(what: str) -> bool:
@@ -152,8 +87,27 @@ def _read(size: int) -> bytes:
 # mcp
 
 
-def run_mcp(options: argparse.Namespace) -> int:
-    """Answer until the input ends, or the process is to stop."""
+@command(
+    "serve tools to agents over the Model Context Protocol",
+    option("--memory FILE", f"a memory's file, made if it is missing, or {SERVER}"),
+    option("--threads FILE", f"a file of stored conversations, or {SERVER}"),
+    option("--namespace NAME", "whose they are"),
+    option("--tools NAMES", "only these: a model reads the schema of each", names_of(TOOLS)),
+    option("--no-sessions", "do not read the transcripts of Claude Code and Codex"),
+    option("--http PORT", "serve HTTP on this port of loopback; 0: any that is free", PORT),
+    epilog=f"""\
+tools: {", ".join(TOOLS[:6])},
+{", ".join(TOOLS[6:])}
+
+examples:
+  claude mcp add rehydrate -- rehydrate mcp --memory notes.db --namespace me
+  rehydrate mcp --threads threads.db --namespace me --http 8765
+
+With --http it listens on loopback only. Each request needs the token, which is printed unless
+${TOKEN_VARIABLE} gives it.
+""",
+)
+def _mcp(options: argparse.Namespace) -> None:
     needs_namespace = options.memory is not None or options.threads is not None
     if needs_namespace and not (options.namespace or "").strip():
         raise Failure("--memory and --threads need --namespace NAME: whose they are")
@@ -165,10 +119,10 @@ def run_mcp(options: argparse.Namespace) -> int:
         namespace=options.namespace or "",
         has_sessions=not options.no_sessions,
     )
-    return serve(stores, options.tools or TOOLS, options.http)
+    serve(stores, options.tools or TOOLS, options.http)
 
 
-def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
+def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> None:
     """Answer on standard input and output, or on a port of loopback, until it is to end."""
     import anyio
 
@@ -184,7 +138,7 @@ def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
         server = make_server(stores, tools)
         if http is not None:
             _serve_http(server, http)
-            return 0
+            return
         if _is_typed("messages"):
             say("an MCP client starts this command and speaks to it; end with Ctrl-D")
         # The SDK reads in a thread that Ctrl-C does not wake. All is on disk already.
@@ -192,7 +146,6 @@ def serve(stores: Stores, tools: Sequence[str], http: int | None = None) -> int:
         anyio.run(serve_stdio, server)
     finally:
         stores.close()
-    return 0
 
 
 def _serve_http(server: Any, number: int) -> None:
@@ -215,11 +168,29 @@ def _serve_http(server: Any, number: int) -> None:
 # claude
 
 
-def _install(options: argparse.Namespace) -> int:
+part = command.within(
+    "claude",
+    "keep what Claude Code's and Codex's compactions lose, and put back what matters",
+    """\
+start here:
+  rehydrate claude install             shows what it changes, and asks
+  rehydrate claude report --last 3     what the last compactions kept, lost and put back
+""",
+)
+_WAY: dict[str, Any] = {"dest": "way", "action": "store_const"}
+_WAYS = one_of(
+    option("--settings", "hooks in settings.json", None, "plugin", const="settings", **_WAY),
+    option("--codex", "hooks for Codex", const="codex", **_WAY),
+)
+_YES = option("--yes", "do not ask")
+
+
+@part("install the plugin, after a question", _YES, _WAYS)
+def _install(options: argparse.Namespace) -> None:
     installation = _installation(options)
     write("".join([f"{line}\n" for line in installation.plan()]))
     if not (options.yes or confirmed("Change this?")):
-        return 0
+        return
     installation.install()
     say("installed; a new session uses the hooks")
     if options.way == "settings":
@@ -229,22 +200,9 @@ def _install(options: argparse.Namespace) -> int:
     if options.way == "codex":
         say("Codex runs them when you have trusted them: type /hooks in a session")
         say("for the tools too: codex mcp add rehydrate -- rehydrate claude mcp")
-    return 0
 
 
-def _uninstall(options: argparse.Namespace) -> int:
-    installation = _installation(options)
-    if not installation.events:
-        say(f"nothing is installed in {installation.target}")
-        return 0
-    what = "remove" if options.way == "plugin" else "take our hooks out of"
-    write(f"{what} {installation.target}\n")
-    if options.yes or confirmed("Change this?"):
-        installation.uninstall()
-        say("uninstalled; the memories stay, in the folder that `rehydrate claude status` names")
-    return 0
-
-
+@part("say what is installed, and run one hook", _WAYS)
 def _status(options: argparse.Namespace) -> int:
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.install import MODULE
@@ -270,7 +228,26 @@ def _status(options: argparse.Namespace) -> int:
     return 0 if works else 1
 
 
-def _report(options: argparse.Namespace) -> int:
+@part("take the hooks out; memories stay", _YES, _WAYS)
+def _uninstall(options: argparse.Namespace) -> None:
+    installation = _installation(options)
+    if not installation.events:
+        say(f"nothing is installed in {installation.target}")
+        return
+    what = "remove" if options.way == "plugin" else "take our hooks out of"
+    write(f"{what} {installation.target}\n")
+    if options.yes or confirmed("Change this?"):
+        installation.uninstall()
+        say("uninstalled; the memories stay, in the folder that `rehydrate claude status` names")
+
+
+@part(
+    "show what each compaction kept, lost and put back",
+    option("SESSION", "only of this session", nargs="?"),
+    option("--last N", "only the last N", whole),
+    json_option("all of it"),
+)
+def _report(options: argparse.Namespace) -> None:
     from rehydrate.integrations.claude_code import Home, Records
 
     home = Home.of()
@@ -282,7 +259,6 @@ def _report(options: argparse.Namespace) -> int:
     if not (rows or options.json):
         say("no compaction was seen yet")
     answer(options, rows, lambda terminal: _report_lines(rows, terminal))
-    return 0
 
 
 def _report_lines(rows: Sequence[CompactionRow], terminal: Terminal) -> Iterator[str]:
@@ -316,7 +292,12 @@ def described(row: CompactionRow) -> list[str]:
     ]
 
 
-def _fetch(options: argparse.Namespace) -> int:
+@part(
+    "print a result that was shown in part, whole",
+    option("HANDLE", "as the notice names it"),
+    option("--session ID", "default: search this project's sessions"),
+)
+def _fetch(options: argparse.Namespace) -> None:
     from rehydrate.errors import UnknownHandleError, UnknownThreadError
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
@@ -333,14 +314,15 @@ def _fetch(options: argparse.Namespace) -> int:
                 write(Session(home, project, session, "claude_code").whole(options.handle))
             except (UnknownHandleError, UnknownThreadError):
                 continue
-            return 0
+            return
     raise Failure(
         f"no session of {project} has {options.handle!r}; copy the handle from its notice, and "
         "call this in the project's folder"
     )
 
 
-def _claude_mcp(_options: argparse.Namespace) -> int:
+@part("serve the project's sessions and memories over MCP", name="mcp")
+def _claude_mcp(_options: argparse.Namespace) -> None:
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
     from rehydrate.integrations.mcp_server import Stores
@@ -350,14 +332,18 @@ def _claude_mcp(_options: argparse.Namespace) -> int:
     project = project_of(os.getcwd())  # noqa: PTH109
     stores = Stores(memory=home.memory, threads=home.threads, namespace=project)
     compacts_nothing = [name for name in TOOLS if name != "compact_context"]
-    return serve(stores, compacts_nothing)
+    serve(stores, compacts_nothing)
 
 
-def _hook(options: argparse.Namespace) -> int:
+@part(
+    "run one hook, as the plugin's folder asks for",
+    option("EVENT"),
+    option("AGENT", None, None, "claude_code", nargs="?"),
+)
+def _hook(options: argparse.Namespace) -> None:
     from rehydrate.integrations.claude_code.hook import main
 
     main([options.event, options.agent], time.monotonic())
-    return 0
 
 
 def _has_mcp() -> bool:

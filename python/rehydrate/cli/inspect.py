@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._document import Document, document_of
+from rehydrate._native import Subject, is_request, lint_rules, system_and_tools
 from rehydrate._text import plural
 from rehydrate.cli.memory_store import MEMORY, opened_memory
 from rehydrate.cli.options import (
     COLOR,
     FORMAT,
-    add_command,
+    Commands,
     group,
     json_option,
     naming_lines,
@@ -27,12 +28,11 @@ from rehydrate.cli.options import (
 from rehydrate.cli.terminal import Column, Failure, Terminal, answer, pad, say, show, table, write
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats import detect_format
-from rehydrate.linting.about import ABOUT
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
-    from rehydrate.linting.subject import Finding, Subject
+    from rehydrate.linting.linter import Finding
     from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget
 
@@ -44,64 +44,15 @@ SHOWN_PLACES = 5
 PLACE_CELLS = 24
 NARROWEST = 16
 
+ABOUT = dict(lint_rules())
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 _GRAVE = ("info", "warning", "error", "never")
 _HISTORY = re.compile(r"history\[(\d+)\]")
 
-_INSPECT_EXAMPLES = """\
-FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
-prompt, or a PromptIR or compiled prompt as JSON (PromptIR.to_json(), or --json here).
 
-Of a conversation the prompt of its next turn is made first: sources are asked, passes run. Nothing
-is sent and nothing remembered. Without -o the prompt is printed as a table.
-
-examples:
-  rehydrate inspect session.jsonl -o report.html --query "the failing login test"
-  rehydrate inspect request.json --budget 20k --json > prompt.json
-"""
-_LINT_EXAMPLES = f"""\
-FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
-prompt, the bodies of a session's requests, one a line, or a PromptIR or compiled prompt as JSON.
-
-Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
-
-rules:
-{"".join(f"  {name:<17}{about}{chr(10)}" for name, about in ABOUT.items())}
-examples:
-  rehydrate lint request.json --model claude-sonnet-4-5 --fail-on error
-  rehydrate lint session.jsonl --rule echo --rule raw_log --all
-  rehydrate lint session.jsonl --json | jq '.findings[] | select(.tokens > 1000)'
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the two commands and their options."""
-    file = option("FILE", "the session or prompt; - reads stdin")
-    hard = option("--hard N", "hard budget in tokens (default: 180k)", tokens)
-    add_command(
-        *(commands, "inspect", "show a prompt: what it holds, why, and what it costs", run_inspect),
-        *(file, option("-o --output PAGE", "one HTML page that needs nothing")),
-        option("--json", "write the PromptIR as JSON"),
-        group(
-            "the turn, of a conversation",
-            *(option("--query TEXT", "what it is about"), *MEMORY),
-            option("--knowledge PATH", "a document or folder; repeatable", action="append"),
-            option("--budget N", "soft budget (default: 50k)", tokens, dest="soft"),
-            *(hard, option("--provider", "default: the conversation's own", PROVIDERS)),
-            *(option("--model MODEL", "whose prompt it is"), FORMAT),
-        ),
-        epilog=_INSPECT_EXAMPLES,
-    )
-    add_command(
-        *(commands, "lint", "find what a session spends tokens on to no use", run_lint),
-        *(file, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
-        option("--rule NAME", "only this rule; repeatable", ABOUT, [], action="append"),
-        option("--soft N", "soft budget in tokens (default: 50k)", tokens),
-        *(hard, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
-        option("--all", "every place, not the worst of a rule"),
-        *(json_option("the findings"), COLOR),
-        epilog=_LINT_EXAMPLES,
-    )
+command = Commands()
+_FILE = option("FILE", "the session or prompt; - reads stdin")
+_HARD = option("--hard N", "hard budget in tokens (default: 180k)", tokens)
 
 
 def _prompt_in(text: str) -> PromptIR | CompiledPrompt | None:
@@ -131,8 +82,31 @@ def _budget(options: argparse.Namespace) -> Budget:
 # inspect
 
 
-def run_inspect(options: argparse.Namespace) -> int:
-    """Read, make the prompt and write; return the exit code."""
+@command(
+    "show a prompt: what it holds, why, and what it costs",
+    *(_FILE, option("-o --output PAGE", "one HTML page that needs nothing")),
+    option("--json", "write the PromptIR as JSON"),
+    group(
+        "the turn, of a conversation",
+        *(option("--query TEXT", "what it is about"), *MEMORY),
+        option("--knowledge PATH", "a document or folder; repeatable", action="append"),
+        option("--budget N", "soft budget (default: 50k)", tokens, dest="soft"),
+        *(_HARD, option("--provider", "default: the conversation's own", PROVIDERS)),
+        *(option("--model MODEL", "whose prompt it is"), FORMAT),
+    ),
+    epilog="""\
+FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
+prompt, or a PromptIR or compiled prompt as JSON (PromptIR.to_json(), or --json here).
+
+Of a conversation the prompt of its next turn is made first: sources are asked, passes run. Nothing
+is sent and nothing remembered. Without -o the prompt is printed as a table.
+
+examples:
+  rehydrate inspect session.jsonl -o report.html --query "the failing login test"
+  rehydrate inspect request.json --budget 20k --json > prompt.json
+""",
+)
+def _inspect(options: argparse.Namespace) -> None:
     page = output_of(options, options.file)
     name, text = text_of(options.file)
     units: Explanation | None = None
@@ -156,7 +130,6 @@ def run_inspect(options: argparse.Namespace) -> int:
         verdict = f"breaks {len(broken):,} laws:" if broken else "breaks no law"
         lines = [*str(prompt.explain()).splitlines(), "", verdict, *[f"  {one}" for one in broken]]
         show(lines, Terminal.of(sys.stdout))
-    return 0
 
 
 def _next_prompt(
@@ -171,12 +144,10 @@ def _next_prompt(
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
-    from rehydrate.linting.subject import system_in, system_texts, tools_in
     from rehydrate.prompt.hydration import hydrate
     from rehydrate.prompt.request import ContextRequest
 
-    system = "\n\n".join([text.text for text in system_texts(system_in(body))])
-    tools = tools_in(body)
+    system, tools = system_and_tools(body)
     with opened_memory(options) as memory:
         sources = [*([memory] if memory is not None else ()), *(options.knowledge or ())]
         return hydrate(
@@ -247,10 +218,30 @@ class _Source(NamedTuple):
         return f"line {line:,}" if line else place
 
 
-def run_lint(options: argparse.Namespace) -> int:
-    """Read, lint and print; return the exit code."""
+@command(
+    "find what a session spends tokens on to no use",
+    *(_FILE, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
+    option("--rule NAME", "only this rule; repeatable", ABOUT, [], action="append"),
+    option("--soft N", "soft budget in tokens (default: 50k)", tokens),
+    *(_HARD, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),
+    option("--all", "every place, not the worst of a rule"),
+    *(json_option("the findings"), COLOR),
+    epilog=f"""\
+FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
+prompt, the bodies of a session's requests, one a line, or a PromptIR or compiled prompt as JSON.
+
+Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
+
+rules:
+{"".join(f"  {name:<17}{about}{chr(10)}" for name, about in ABOUT.items())}
+examples:
+  rehydrate lint request.json --model claude-sonnet-4-5 --fail-on error
+  rehydrate lint session.jsonl --rule echo --rule raw_log --all
+  rehydrate lint session.jsonl --json | jq '.findings[] | select(.tokens > 1000)'
+""",
+)
+def _lint(options: argparse.Namespace) -> int:
     from rehydrate.linting.linter import lint_subject
-    from rehydrate.linting.subject import Subject
 
     source = _source(*text_of(options.file))
     budget = None if options.soft is None and options.hard is None else _budget(options)
@@ -258,7 +249,7 @@ def run_lint(options: argparse.Namespace) -> int:
         subject = Subject.of(
             source.target, format=options.format, model=options.model, budget=budget
         )
-    if not (subject.texts or subject.static or subject.tools or subject.media_tokens):
+    if subject.is_empty:
         raise Failure(f"{source.name} holds no conversation: no message that says anything")
     findings = lint_subject(subject, options.rule or None)
     shown = [
@@ -289,8 +280,6 @@ def _source(name: str, text: str) -> _Source:
 
 def _requests(text: str) -> list[Any]:
     """Return the bodies of a session's requests, one a line; none if any line is something else."""
-    from rehydrate.linting.subject import is_request
-
     lines = [line for line in text.splitlines() if line.strip()]
     bodies: list[Any] = []
     for line in lines if len(lines) > 1 else ():

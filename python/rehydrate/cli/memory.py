@@ -15,16 +15,7 @@ from rehydrate._native import plain
 from rehydrate._text import plural
 from rehydrate.cli import memory_search, memory_store as store
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
-from rehydrate.cli.options import (
-    COLOR,
-    EMBEDDER,
-    add_command,
-    add_commands,
-    group,
-    json_option,
-    one_of,
-    option,
-)
+from rehydrate.cli.options import COLOR, EMBEDDER, Commands, group, json_option, one_of, option
 from rehydrate.cli.terminal import (
     Failure,
     Progress,
@@ -50,7 +41,12 @@ BATCH = 500
 SHOWN_HANDLES = 20
 SHOWN_PATHS = 20
 
-_EXAMPLES = f"""\
+
+command = Commands()
+part = command.within(
+    "memory",
+    "keep texts in a file, find them again by words and by meaning",
+    f"""\
 Every command names a namespace, such as a project or a user: --namespace NAME, or once for all
 {NAMESPACE_VARIABLE}. What is in another namespace does not exist for it. The file is --store PATH,
 or {STORE_VARIABLE}, or one in the folder of your data; a command's --help says where.
@@ -63,128 +59,16 @@ start here:
   rehydrate memory show mem_...                        the whole of what was found
 
 rehydrate memory COMMAND --help says more about a command.
-"""
-_ADD_EXAMPLES = """\
-The same text from the same source is one item: adding it again changes nothing. Keys, tokens and
-passwords are taken out before anything is written. What is printed are the handles.
-
-examples:
-  rehydrate memory add "Anna prefers tea." --kind preference --source chat/41
-  rehydrate memory add --lines - --source facts.txt < facts.txt    an item a line
-"""
-_SYNC_EXAMPLES = """\
-core.md becomes hot (in every turn, at most 100 lines), archive/ cold (only searched for), all other
-.md and .txt files warm. Syncing again touches only what changed, and forgets what is gone.
-"""
-_IMPORT_EXAMPLES = """\
-Items come back with the same handles, provenance, times and links. Importing twice is harmless.
-"""
-_VERIFY_EXAMPLES = """\
-Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
-that is no error. Exit code 1 if the file itself is damaged.
-"""
-_REBUILD_EXAMPLES = """\
-The index is made from the file, so nothing can be lost. It is needed seldom: an index that is
-missing or damaged is made again by itself. With --embedder, what has no vector gets one.
-"""
-_EXPORT_EXAMPLES = """\
-The file is JSON Lines: a line that says what it is, then an item a line. import brings it back.
-"""
-_FORGET_EXAMPLES = """\
-What is forgotten is gone from the disk too. Of --source, --thread and --all it is said how much
-goes, and asked first; --yes says yes. Exit code 1 if a handle was not there.
-
-example:
-  rehydrate memory list --before 52w --json | jq -r '.items[].handle' | rehydrate memory forget -
-"""
-_COPY_EXAMPLES = """\
-Handles, provenance, times, tiers and links are the same afterwards. What is there already stays as
-it is, so a copy that was interrupted can be made again. Vectors of a model are made anew.
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command, its subcommands and their options."""
-    about = "keep texts in a file, find them again by words and by meaning"
-    parts = add_commands(commands, "memory", about, _EXAMPLES)
-    result = json_option("the result")
-    incoming = (
-        store.STORE,
-        option("--no-redact", "keep keys, tokens and passwords as they are"),
-        EMBEDDER,
-        result,
-        COLOR,
-    )
-    add_command(
-        *(parts, "add", "remember texts, each as one item", run_add),
-        option("TEXT", "what to remember; - reads standard input", nargs="+"),
-        option("--lines", "each line is an item"),
-        group(
-            "what to say of them",
-            option("--kind KIND", "a word of yours: decision, preference (default: note)"),
-            option("--tier", "default: warm", TIERS),
-            option("--source SOURCE", "where it is from: a file, an address, a conversation"),
-            option("--thread THREAD", "which conversation it was said in"),
-            option("--principal PRINCIPAL", "on whose behalf"),
-            option("--trust T", "0 to 1 (default: 1)", store.share),
-            option("--time WHEN", "when it was said: 2026-02-17 or 2h (ago)", store.moment),
-            option("--expires WHEN", "from then on it is not found: 2026-12-31", store.moment),
-        ),
-        *incoming,
-        epilog=_ADD_EXAMPLES,
-    )
-    add_command(
-        *(parts, "sync", "bring a folder of notes in, or what changed in it", run_sync),
-        option("FOLDER"),
-        option("--label LABEL", "what sources begin with; default: the folder's name"),
-        *incoming,
-        epilog=_SYNC_EXAMPLES,
-    )
-    add_command(
-        *(parts, "import", "bring in what export wrote", run_import),
-        option("FILE", "JSON Lines; - reads standard input"),
-        *incoming,
-        epilog=_IMPORT_EXAMPLES,
-    )
-    memory_search.add_parsers(parts)
-    add_command(
-        *(parts, "verify", "check everything that is stored, whatever the namespace", run_verify),
-        *(store.WHOLE_STORE, json_option("the findings"), COLOR),
-        epilog=_VERIFY_EXAMPLES,
-    )
-    add_command(
-        *(parts, "rebuild", "make the index anew, of one namespace or of all", run_rebuild),
-        store.STORES,
-        option("--embedder MODEL", "an ONNX model that gives vectors"),
-        option("--vectors", "drop the vectors that are there; those of --embedder replace them"),
-        result,
-        epilog=_REBUILD_EXAMPLES,
-    )
-    add_command(
-        *(parts, "export", "write a namespace to a file", run_export),
-        option("FILE", "where to; - writes to standard output"),
-        store.STORE,
-        option("--json", "the result as JSON, on standard error"),
-        epilog=_EXPORT_EXAMPLES,
-    )
-    add_command(
-        *(parts, "forget", "remove items, from the disk too", run_forget),
-        option("HANDLE", "as list prints them; - reads standard input", nargs="*"),
-        one_of(
-            option("--source SOURCE", "everything from this source"),
-            option("--thread THREAD", "everything of this thread"),
-            option("--all", "everything in the namespace"),
-        ),
-        option("-y --yes", "do not ask"),
-        *(store.STORE, result),
-        epilog=_FORGET_EXAMPLES,
-    )
-    add_command(
-        *(parts, "copy", "copy a namespace, or all, to another memory", run_copy),
-        option("TO", "a file, or postgresql://user@host/database"),
-        *(store.STORES, option("--embedder MODEL", "an ONNX model for the copy's vectors"), result),
-        epilog=_COPY_EXAMPLES,
-    )
+""",
+)
+_RESULT = json_option("the result")
+_INCOMING = (
+    store.STORE,
+    option("--no-redact", "keep keys, tokens and passwords as they are"),
+    EMBEDDER,
+    _RESULT,
+    COLOR,
+)
 
 
 # Bringing in
@@ -204,8 +88,32 @@ def _adding(
             raise
 
 
-def run_add(options: argparse.Namespace) -> int:
-    """Add the texts and print their handles."""
+@part(
+    "remember texts, each as one item",
+    option("TEXT", "what to remember; - reads standard input", nargs="+"),
+    option("--lines", "each line is an item"),
+    group(
+        "what to say of them",
+        option("--kind KIND", "a word of yours: decision, preference (default: note)"),
+        option("--tier", "default: warm", TIERS),
+        option("--source SOURCE", "where it is from: a file, an address, a conversation"),
+        option("--thread THREAD", "which conversation it was said in"),
+        option("--principal PRINCIPAL", "on whose behalf"),
+        option("--trust T", "0 to 1 (default: 1)", store.share),
+        option("--time WHEN", "when it was said: 2026-02-17 or 2h (ago)", store.moment),
+        option("--expires WHEN", "from then on it is not found: 2026-12-31", store.moment),
+    ),
+    *_INCOMING,
+    epilog="""\
+The same text from the same source is one item: adding it again changes nothing. Keys, tokens and
+passwords are taken out before anything is written. What is printed are the handles.
+
+examples:
+  rehydrate memory add "Anna prefers tea." --kind preference --source chat/41
+  rehydrate memory add --lines - --source facts.txt < facts.txt    an item a line
+""",
+)
+def _add(options: argparse.Namespace) -> None:
     store.namespace_of(options)  # a mistake in it is said before standard input is read
     texts = _texts(options)
     given: dict[str, Any] = {
@@ -229,11 +137,19 @@ def run_add(options: argparse.Namespace) -> int:
         kinds = ", ".join(sorted(set(names)))
         count = "a secret was" if len(names) == 1 else f"{len(names):,} secrets were"
         say(f"rehydrate: note: {count} taken out ({kinds}); --no-redact keeps them")
-    return 0
 
 
-def run_sync(options: argparse.Namespace) -> int:
-    """Sync the folder and print what changed."""
+@part(
+    "bring a folder of notes in, or what changed in it",
+    option("FOLDER"),
+    option("--label LABEL", "what sources begin with; default: the folder's name"),
+    *_INCOMING,
+    epilog="""\
+core.md becomes hot (in every turn, at most 100 lines), archive/ cold (only searched for), all other
+.md and .txt files warm. Syncing again touches only what changed, and forgets what is gone.
+""",
+)
+def _sync(options: argparse.Namespace) -> None:
     from rehydrate.memory.folder import sync_folder
 
     namespace = store.namespace_of(options)
@@ -250,11 +166,17 @@ def run_sync(options: argparse.Namespace) -> int:
     answer(options, report, lambda terminal: _sync_lines(report, options.folder, hot, terminal))
     for warning in report.warnings:
         say(f"rehydrate: warning: {warning}")
-    return 0
 
 
-def run_import(options: argparse.Namespace) -> int:
-    """Add what `export` wrote and print how much of it is new."""
+@part(
+    "bring in what export wrote",
+    option("FILE", "JSON Lines; - reads standard input"),
+    *_INCOMING,
+    epilog="""\
+Items come back with the same handles, provenance, times and links. Importing twice is harmless.
+""",
+)
+def _import(options: argparse.Namespace) -> None:
     namespace = store.namespace_of(options)
     name: object = "standard input" if options.file == "-" else Path(options.file)
     lines = store.read_text().split("\n") if options.file == "-" else lines_of(options.file)
@@ -264,7 +186,6 @@ def run_import(options: argparse.Namespace) -> int:
     if done.lost_links:
         line += f", {done.lost_links:,} links lost: what they lead to is not in the file"
     answer(options, done, lambda _: [line])
-    return 0
 
 
 def _texts(options: argparse.Namespace) -> list[str]:
@@ -322,11 +243,20 @@ def _sync_lines(report: SyncReport, folder: str, hot: int, terminal: Terminal) -
     )
 
 
+part.include(memory_search.part)
+
 # Maintenance
 
 
-def run_verify(options: argparse.Namespace) -> int:
-    """Check the file; return 1 if it is damaged."""
+@part(
+    "check everything that is stored, whatever the namespace",
+    *(store.WHOLE_STORE, json_option("the findings"), COLOR),
+    epilog="""\
+Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
+that is no error. Exit code 1 if the file itself is damaged.
+""",
+)
+def _verify(options: argparse.Namespace) -> int:
     path = store.shown_place(store.store_path(options))
     try:
         with store.opened(options, whole=True) as memory, Progress(f"checking {path}", "items"):
@@ -372,8 +302,18 @@ def _namespaces(options: argparse.Namespace, memory: Memory, doing: str) -> Iter
             progress.advance(size)
 
 
-def run_rebuild(options: argparse.Namespace) -> int:
-    """Rebuild the index and print how many items it holds."""
+@part(
+    "make the index anew, of one namespace or of all",
+    store.STORES,
+    option("--embedder MODEL", "an ONNX model that gives vectors"),
+    option("--vectors", "drop the vectors that are there; those of --embedder replace them"),
+    _RESULT,
+    epilog="""\
+The index is made from the file, so nothing can be lost. It is needed seldom: an index that is
+missing or damaged is made again by itself. With --embedder, what has no vector gets one.
+""",
+)
+def _rebuild(options: argparse.Namespace) -> None:
     wanted = store.named_namespace(options)
     with store.opened(options, to="change", whole=True) as memory:
         items = []
@@ -385,32 +325,18 @@ def run_rebuild(options: argparse.Namespace) -> int:
     line = f"the index of {what} is new: {plural(sum(items), 'item')}"
     shown = {"items": sum(items), "namespaces": len(items)}
     answer(options, shown, lambda _: [line], indent=None)
-    return 0
 
 
-def run_copy(options: argparse.Namespace) -> int:
-    """Copy, namespace by namespace, and print the counts."""
-    if not options.to:
-        raise Failure("the memory to copy to is empty; name a file, or a URL")
-    store.named_namespace(options)  # a mistake in it makes no file
-    target = argparse.Namespace(**{**vars(options), "store": options.to})
-    with (
-        store.opened(options, whole=True) as memory,
-        store.opened(target, to="create", whole=True) as other,
-    ):
-        names = _namespaces(options, memory, "copying")
-        copied = [memory.copy_to(other, namespace=name) for name in names]
-    total = Imported(*map(sum, zip(Imported(0, 0, 0, 0), *copied, strict=True)))
-    line = (
-        f"{plural(total.added, 'item')} of {plural(len(copied), 'namespace')} copied to "
-        f"{store.shown_place(store.place_of(options.to))}; {total.unchanged:,} there already"
-    )
-    answer(options, {"namespaces": len(copied), **total._asdict()}, lambda _: [line], indent=None)
-    return 0
-
-
-def run_export(options: argparse.Namespace) -> int:
-    """Write the namespace; the count goes to the stream without data."""
+@part(
+    "write a namespace to a file",
+    option("FILE", "where to; - writes to standard output"),
+    store.STORE,
+    option("--json", "the result as JSON, on standard error"),
+    epilog="""\
+The file is JSON Lines: a line that says what it is, then an item a line. import brings it back.
+""",
+)
+def _export(options: argparse.Namespace) -> None:
     with store.opened(options) as memory:
         if options.file == "-":
             items = memory.list(limit=None, newest_first=False)
@@ -426,11 +352,27 @@ def run_export(options: argparse.Namespace) -> int:
         answer(options, None, lambda _: [f"{plural(count, 'item')} written to {options.file}"])
     if not count:
         say(f"rehydrate: note: namespace {memory.namespace!r} holds nothing")
-    return 0
 
 
-def run_forget(options: argparse.Namespace) -> int:
-    """Remove what is named; ask first if it is much."""
+@part(
+    "remove items, from the disk too",
+    option("HANDLE", "as list prints them; - reads standard input", nargs="*"),
+    one_of(
+        option("--source SOURCE", "everything from this source"),
+        option("--thread THREAD", "everything of this thread"),
+        option("--all", "everything in the namespace"),
+    ),
+    option("-y --yes", "do not ask"),
+    *(store.STORE, _RESULT),
+    epilog="""\
+What is forgotten is gone from the disk too. Of --source, --thread and --all it is said how much
+goes, and asked first; --yes says yes. Exit code 1 if a handle was not there.
+
+example:
+  rehydrate memory list --before 52w --json | jq -r '.items[].handle' | rehydrate memory forget -
+""",
+)
+def _forget(options: argparse.Namespace) -> int:
     store.namespace_of(options)
     wide = options.source is not None or options.thread is not None or options.all
     if wide == bool(options.handle):
@@ -473,3 +415,31 @@ def _purge(memory: Memory, options: argparse.Namespace) -> int | None:
     if not count and not options.all:
         say(f"there is nothing of {what}")
     return memory.purge(**chosen)
+
+
+@part(
+    "copy a namespace, or all, to another memory",
+    option("TO", "a file, or postgresql://user@host/database"),
+    *(store.STORES, option("--embedder MODEL", "an ONNX model for the copy's vectors"), _RESULT),
+    epilog="""\
+Handles, provenance, times, tiers and links are the same afterwards. What is there already stays as
+it is, so a copy that was interrupted can be made again. Vectors of a model are made anew.
+""",
+)
+def _copy(options: argparse.Namespace) -> None:
+    if not options.to:
+        raise Failure("the memory to copy to is empty; name a file, or a URL")
+    store.named_namespace(options)  # a mistake in it makes no file
+    target = argparse.Namespace(**{**vars(options), "store": options.to})
+    with (
+        store.opened(options, whole=True) as memory,
+        store.opened(target, to="create", whole=True) as other,
+    ):
+        names = _namespaces(options, memory, "copying")
+        copied = [memory.copy_to(other, namespace=name) for name in names]
+    total = Imported(*map(sum, zip(Imported(0, 0, 0, 0), *copied, strict=True)))
+    line = (
+        f"{plural(total.added, 'item')} of {plural(len(copied), 'namespace')} copied to "
+        f"{store.shown_place(store.place_of(options.to))}; {total.unchanged:,} there already"
+    )
+    answer(options, {"namespaces": len(copied), **total._asdict()}, lambda _: [line], indent=None)

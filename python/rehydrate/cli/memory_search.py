@@ -12,7 +12,7 @@ from rehydrate import _native
 from rehydrate._native import plain
 from rehydrate._text import plural
 from rehydrate.cli import memory_store as store
-from rehydrate.cli.options import COLOR, add_command, json_option, option, whole
+from rehydrate.cli.options import COLOR, Commands, json_option, option, whole
 from rehydrate.cli.terminal import (
     Column,
     Failure,
@@ -38,60 +38,29 @@ WIDEST = 100
 SOURCE_CELLS = 28
 KIND_CELLS = 12
 
-_SEARCH_EXAMPLES = """\
+
+part = Commands()
+
+
+@part(
+    "find items by words, parts of words and meaning, best first",
+    option("QUERY", "words or a question; - reads standard input", nargs="+"),
+    option("--limit N", "so many hits", whole, 5),
+    option("--full", "whole passages, however long"),
+    option("--fusion", "how words and meaning become one score", FUSIONS),
+    *(store.FILTERS, store.STORE),
+    option("--embedder MODEL", "the ONNX model that the memory was made with"),
+    *(json_option("the hits"), COLOR),
+    epilog="""\
 A hit shows its score (comparable within one search), where it is from, the day it was said, its
 tier and kind, the passage that matches, and the handle under which show prints the whole.
 
 examples:
   rehydrate memory search "slow website" --after 2w --limit 3
   rehydrate memory search -- --budget          a query that begins with a dash
-"""
-_LIST_EXAMPLES = """\
-example:
-  rehydrate memory list --source notes/decisions.md --json | jq -r '.items[].handle'
-"""
-_SHOW_EXAMPLES = """\
-What is written is the text, byte for byte; --json has all that is known of it besides. In a
-terminal, control characters are replaced, since a text may hold what a terminal would obey.
-"""
-
-
-def add_parsers(parts: Any) -> None:
-    """Declare the four commands."""
-    add_command(
-        *(parts, "search", "find items by words, parts of words and meaning, best first"),
-        run_search,
-        option("QUERY", "words or a question; - reads standard input", nargs="+"),
-        option("--limit N", "so many hits", whole, 5),
-        option("--full", "whole passages, however long"),
-        option("--fusion", "how words and meaning become one score", FUSIONS),
-        *(store.FILTERS, store.STORE),
-        option("--embedder MODEL", "the ONNX model that the memory was made with"),
-        *(json_option("the hits"), COLOR),
-        epilog=_SEARCH_EXAMPLES,
-    )
-    add_command(
-        *(parts, "list", "the items of a namespace, a line each, newest first", run_list),
-        option("--limit N", "lines a page", whole, 20),
-        option("--page P", "from 1 up", whole, 1),
-        option("--oldest-first", "default: newest first"),
-        *(store.FILTERS, store.STORE, json_option("the items"), COLOR),
-        epilog=_LIST_EXAMPLES,
-    )
-    add_command(
-        *(parts, "show", "the whole text of an item, by its handle", run_show),
-        option("HANDLE", "as search, list and add print it"),
-        *(store.STORE, json_option("text, provenance, links and all"), COLOR),
-        epilog=_SHOW_EXAMPLES,
-    )
-    add_command(
-        *(parts, "stats", "figures of a namespace, and how full it is", run_stats),
-        *(store.STORE, json_option("the figures"), COLOR),
-    )
-
-
-def run_search(options: argparse.Namespace) -> int:
-    """Search and print; finding nothing is not an error."""
+""",
+)
+def _search(options: argparse.Namespace) -> None:
     namespace = store.namespace_of(options)
     words = [store.read_text().strip() if word == "-" else word for word in options.query]
     query = store.checked_text("the query", " ".join(words)).strip()
@@ -114,11 +83,20 @@ def run_search(options: argparse.Namespace) -> int:
     else:
         remedy = "; with fewer filters there may be more" if filters else ""
         say(f"nothing in namespace {namespace!r} matches{remedy}")
-    return 0
 
 
-def run_list(options: argparse.Namespace) -> int:
-    """Print one page."""
+@part(
+    "the items of a namespace, a line each, newest first",
+    option("--limit N", "lines a page", whole, 20),
+    option("--page P", "from 1 up", whole, 1),
+    option("--oldest-first", "default: newest first"),
+    *(store.FILTERS, store.STORE, json_option("the items"), COLOR),
+    epilog="""\
+example:
+  rehydrate memory list --source notes/decisions.md --json | jq -r '.items[].handle'
+""",
+)
+def _list(options: argparse.Namespace) -> None:
     start = (options.page - 1) * options.limit
     end = start + options.limit
     filters = store.filters_of(options)
@@ -138,11 +116,18 @@ def run_list(options: argparse.Namespace) -> int:
         _say_empty(memory.namespace)
     if more and not options.json and is_terminal(sys.stderr):
         say(f"there is more: --page {options.page + 1}")
-    return 0
 
 
-def run_show(options: argparse.Namespace) -> int:
-    """Print one item."""
+@part(
+    "the whole text of an item, by its handle",
+    option("HANDLE", "as search, list and add print it"),
+    *(store.STORE, json_option("text, provenance, links and all"), COLOR),
+    epilog="""\
+What is written is the text, byte for byte; --json has all that is known of it besides. In a
+terminal, control characters are replaced, since a text may hold what a terminal would obey.
+""",
+)
+def _show(options: argparse.Namespace) -> None:
     with store.opened(options) as memory:
         item = memory.get(options.handle)
     if not (options.json or is_terminal(sys.stdout)):
@@ -153,21 +138,21 @@ def run_show(options: argparse.Namespace) -> int:
                 f"the text holds half a surrogate pair at character {error.start}, which UTF-8 "
                 "cannot say; --json escapes it"
             ) from None
-        return 0
+        return
     # Line by line: text before a line, as the indents of code, must stay.
     lines = item.text.splitlines()
     answer(options, _shown(item), lambda terminal: [_safe_line(line, terminal) for line in lines])
-    return 0
 
 
-def run_stats(options: argparse.Namespace) -> int:
-    """Print the figures."""
+@part(
+    "figures of a namespace, and how full it is", *(store.STORE, json_option("the figures"), COLOR)
+)
+def _stats(options: argparse.Namespace) -> None:
     with store.opened(options) as memory:
         stats = memory.stats()
     answer(options, stats, lambda terminal: _figures(stats, terminal))
     if not (options.json or stats.items):
         _say_empty(stats.namespace)
-    return 0
 
 
 def _say_empty(namespace: str | None) -> None:

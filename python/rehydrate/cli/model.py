@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate.cli.options import (
-    add_command,
-    add_commands,
-    json_option,
-    option,
-    read,
-    whole,
-)
+from rehydrate.cli.options import Commands, json_option, option, read, whole
 from rehydrate.cli.terminal import Column, Failure, Terminal, answer, say, size, table
 
 
@@ -25,24 +18,12 @@ def _threads(text: str) -> tuple[int, ...]:
     return tuple(map(whole, text.split(",")))
 
 
-def add_parser(commands: Any) -> None:
-    """Declare the command, its two subcommands and their options."""
-    parts = add_commands(
-        *(commands, "model", "list and time embedding models"),
-        epilog="A model is made in a checkout of Rehydrate, by python -m tools.convert "
-        "(docs/models.md).\n",
-    )
-    about = "the converted models, and those in the Hugging Face cache that hold ONNX"
-    add_command(parts, "list", about, run_list, json_option("the models"))
-    add_command(
-        *(parts, "bench", "time a model and the built-in one: texts a second, in turns", run_bench),
-        option("MODEL", "a model's name or folder"),
-        option("FILE", "a conversation to take texts from; default: a small mix", nargs="?"),
-        option("--precision", "or what there is", ("fp32", "int8", "both"), "both"),
-        option("--threads N,N", "texts side by side; default: 1,2", _threads, (1, 2)),
-        option("--rounds N", "times each is timed", whole, 5),
-        json_option("the figures"),
-    )
+command = Commands()
+part = command.within(
+    "model",
+    "list and time embedding models",
+    "A model is made in a checkout of Rehydrate, by python -m tools.convert (docs/models.md).\n",
+)
 
 
 class Listed(NamedTuple):
@@ -58,8 +39,11 @@ class Listed(NamedTuple):
     path: str
 
 
-def run_list(options: argparse.Namespace) -> int:
-    """Print every model that is found."""
+@part(
+    "the converted models, and those in the Hugging Face cache that hold ONNX",
+    json_option("the models"),
+)
+def _list(options: argparse.Namespace) -> None:
     models = [*_home(), *_hub(os.environ)]
     if models or options.json:
         answer(options, models, lambda terminal: _table(models, terminal))
@@ -67,7 +51,6 @@ def run_list(options: argparse.Namespace) -> int:
         from rehydrate.embedding.model_files import models_home
 
         say(f"no models in {models_home()}; python -m tools.convert makes one, in a checkout")
-    return 0
 
 
 def _home() -> Iterator[Listed]:
@@ -174,11 +157,16 @@ class Timed(NamedTuple):
     ready_ms: float
 
 
-def run_bench(options: argparse.Namespace) -> int:
-    """Load every variant, time them in turns, print them.
-
-    Every text is new to the model in every round.
-    """
+@part(
+    "time a model and the built-in one: texts a second, in turns",
+    option("MODEL", "a model's name or folder"),
+    option("FILE", "a conversation to take texts from; default: a small mix", nargs="?"),
+    option("--precision", "or what there is", ("fp32", "int8", "both"), "both"),
+    option("--threads N,N", "texts side by side; default: 1,2", _threads, (1, 2)),
+    option("--rounds N", "times each is timed", whole, 5),
+    json_option("the figures"),
+)
+def _bench(options: argparse.Namespace) -> None:
     import statistics
 
     texts = _texts(options.file)
@@ -197,7 +185,6 @@ def run_bench(options: argparse.Namespace) -> int:
     ]
     shown = {"texts": len(texts), "rounds": options.rounds, "models": rows}
     answer(options, shown, lambda terminal: _speeds(rows, len(texts), terminal))
-    return 0
 
 
 def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[list[str]], Any]]]:

@@ -17,7 +17,8 @@ from rehydrate.compact.options import MIN_RATIO, OPTIONS, CompactOptions
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS
 
-Run = Callable[[argparse.Namespace], int]
+Run = Callable[[argparse.Namespace], int | None]
+"""Runs a command and returns the exit code; None for 0."""
 Option = Callable[[Any], object]
 """Declares an option, or several, on a parser or a group of one."""
 
@@ -60,20 +61,54 @@ def _declare(parser: Any, options: Sequence[Option]) -> None:
         each(parser)
 
 
-def add_command(
-    commands: Any, name: str, about: str, run: Run, *options: Option, epilog: str | None = None
-) -> None:
-    """Add a command; the epilog is printed as it is written."""
-    parser = _added(commands, name, about, epilog)
-    parser.set_defaults(run=run)
-    _declare(parser, options)
+class Commands:
+    """Commands in the order of their declaration: those of a module, or of another command.
 
+    A module has one of them, named `command`; a function that runs a command is decorated by it.
+    """
 
-def add_commands(commands: Any, name: str, about: str, epilog: str | None = None) -> Any:
-    """Add a command that has commands of its own and prints its help; return their place."""
-    parser = _added(commands, name, about, epilog)
-    parser.set_defaults(run=help_of(parser))
-    return parser.add_subparsers(title="commands", metavar="COMMAND")
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._declared: list[Option] = []
+
+    def __call__(
+        self, about: str, *options: Option, epilog: str | None = None, name: str = ""
+    ) -> Callable[[Run], Run]:
+        """Declare a command that the decorated function runs, and whose name it has.
+
+        `epilog` is printed below the options, as it is.
+        """
+
+        def declared(run: Run) -> Run:
+            def declare(commands: Any) -> None:
+                parser = _added(commands, name or run.__name__.strip("_"), about, epilog)
+                parser.set_defaults(run=run)
+                _declare(parser, options)
+
+            self._declared.append(declare)
+            return run
+
+        return declared
+
+    def within(self, name: str, about: str, epilog: str | None = None) -> Commands:
+        """Declare a command that prints its help; return the place of its own commands."""
+        own = Commands()
+
+        def declare(commands: Any) -> None:
+            parser = _added(commands, name, about, epilog)
+            parser.set_defaults(run=help_of(parser))
+            own.add_to(parser.add_subparsers(title="commands", metavar="COMMAND"))
+
+        self._declared.append(declare)
+        return own
+
+    def include(self, others: Commands) -> None:
+        """Declare those of another module here."""
+        self._declared.append(others.add_to)
+
+    def add_to(self, commands: Any) -> None:
+        """Add them to the subparsers of a parser."""
+        _declare(commands, self._declared)
 
 
 def _added(commands: Any, name: str, about: str, epilog: str | None) -> argparse.ArgumentParser:
@@ -89,16 +124,11 @@ def _added(commands: Any, name: str, about: str, epilog: str | None) -> argparse
 
 def help_of(parser: argparse.ArgumentParser) -> Run:
     """Return the function that runs a command with commands of its own: it prints the help."""
-
-    def run(_options: argparse.Namespace) -> int:
-        parser.print_help()
-        return 0
-
-    return run
+    return lambda _options: parser.print_help()
 
 
 def number(least: float, most: float, refusal: str, parse: Callable[[str], float]) -> Any:
-    """Return a parser of numbers in a range; `refusal` follows the text that is none."""
+    """Return a parser of numbers in a range; `refusal` is said of any other text."""
 
     def parsed(text: str) -> float:
         try:
@@ -253,7 +283,8 @@ def compact_options(options: argparse.Namespace) -> dict[str, Any]:
 def read(path: str) -> Document:
     """Read the conversation in a file, or in standard input for ``-``.
 
-    Raises Failure for a file that cannot be read, InvalidArgumentError for one that is none.
+    Raises Failure for a file that cannot be read, InvalidArgumentError for one without a
+    conversation.
     """
     return document_of(*text_of(path))
 

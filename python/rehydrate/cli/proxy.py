@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rehydrate.cli.memory_store import SERVER
-from rehydrate.cli.options import PORT, add_command, option, whole_number
+from rehydrate.cli.options import PORT, Commands, option, whole_number
 from rehydrate.cli.terminal import say, write
 from rehydrate.errors import MissingPackageError
 
@@ -19,7 +19,29 @@ _CACHE_BYTES = 16 << 20
 """Of the cache of texts: enough for 300 conversations of 50,000 tokens that go on at once."""
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 
-_EXAMPLES = """\
+
+command = Commands()
+
+
+@command(
+    "keep the requests of any client within a budget, on their way to the provider",
+    option("--port PORT", "0: any that is free", PORT, 8787),
+    option("--host ADDRESS", "another than loopback lets other machines in", str, "127.0.0.1"),
+    option(
+        "--upstream URL",
+        "where requests go on to; also anthropic=URL, openai=URL; may be repeated",
+        action="append",
+    ),
+    option(
+        "--budget TOKENS",
+        "compact a request above this; a quarter of the model's window, at most 100000, without it",
+        _BUDGET,
+    ),
+    option("--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"),
+    option("--ask-back", "let the model ask for what was left out; the proxy answers it"),
+    option("--dry-run", "send all as it is, and say what would be done"),
+    option("--quiet", "no line for each request"),
+    epilog="""\
 examples:
   rehydrate proxy
   ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
@@ -30,39 +52,9 @@ examples:
 Requests pass as the client wrote them until one is over the budget. Then its messages are
 compacted, and later requests extend what was sent. The header x-rehydrate says what was done.
 http://127.0.0.1:8787/rehydrate/ shows it.
-"""
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command and its options."""
-    about = "keep the requests of any client within a budget, on their way to the provider"
-    add_command(
-        *(commands, "proxy", about, run),
-        option("--port PORT", "0: any that is free", PORT, 8787),
-        option("--host ADDRESS", "another than loopback lets other machines in", str, "127.0.0.1"),
-        option(
-            "--upstream URL",
-            "where requests go on to; also anthropic=URL, openai=URL; may be repeated",
-            action="append",
-        ),
-        option(
-            "--budget TOKENS",
-            "compact a request above this; a quarter of the model's window, at most 100000, "
-            "without it",
-            _BUDGET,
-        ),
-        option(
-            "--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"
-        ),
-        option("--ask-back", "let the model ask for what was left out; the proxy answers it"),
-        option("--dry-run", "send all as it is, and say what would be done"),
-        option("--quiet", "no line for each request"),
-        epilog=_EXAMPLES,
-    )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Serve until a signal ends it."""
+""",
+)
+def _proxy(options: argparse.Namespace) -> None:
     from rehydrate.context.threads import Threads
     from rehydrate.integrations.proxy import app
     from rehydrate.integrations.proxy.kept import LOGGER
@@ -91,7 +83,6 @@ def run(options: argparse.Namespace) -> int:
     finally:
         if threads is not None:
             threads.close()
-    return 0
 
 
 def _telemetry() -> Telemetry | None:

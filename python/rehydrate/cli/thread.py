@@ -7,20 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rehydrate._text import plural
 from rehydrate.cli import memory_store as store
-from rehydrate.cli.options import (
-    COLOR,
-    add_command,
-    add_commands,
-    json_option,
-    option,
-    output_of,
-    tokens,
-    whole,
-)
+from rehydrate.cli.options import COLOR, Commands, json_option, option, output_of, tokens, whole
 from rehydrate.cli.terminal import (
     Column,
     Failure,
@@ -38,71 +29,25 @@ from rehydrate.errors import UnknownThreadError
 if TYPE_CHECKING:
     from rehydrate.context.threads import StoredConversation, StoredThreadInfo, Threads
 
-_EXAMPLES = f"""\
+_EXPORT_EXAMPLES = """\
+The file is JSON Lines: a line that says what it is, then a record a line.
+"""
+_ROLE_CELLS = 10
+
+
+command = Commands()
+part = command.within(
+    "thread",
+    "list, show, fork, export, redact and purge stored conversations",
+    f"""\
 A thread is a conversation that a program keeps with Context.open(PATH, thread=NAME, ...). Every
 command names a namespace: --namespace NAME, or once for all {store.NAMESPACE_VARIABLE}.
 
 start here:
   rehydrate thread list --store threads.db --namespace alice
-"""
-_STORE_EXAMPLES = """\
-Each line ends with the number of the entry that it is from.
-"""
-_EXPORT_EXAMPLES = """\
-The file is JSON Lines: a line that says what it is, then a record a line.
-"""
-_REDACT_EXAMPLES = """\
-The text is read from standard input, so that no shell remembers it; one end of a line is left out.
-"""
-_ROLE_CELLS = 10
-
-
-def add_parser(commands: Any) -> None:
-    """Declare the command, its subcommands and their options."""
-    about = "list, show, fork, export, redact and purge stored conversations"
-    parts = add_commands(commands, "thread", about, _EXAMPLES)
-    thread = option("THREAD")
-    add_command(
-        *(parts, "list", "the threads of a namespace, the last changed first", run_list),
-        *(store.STORE, json_option("the threads"), COLOR),
-    )
-    add_command(
-        *(parts, "show", "the entries of a thread", run_show),
-        thread,
-        option("--last N", "only the last N entries; default: all", whole),
-        *(store.STORE, json_option("the entries, as compact and eval read them,"), COLOR),
-    )
-    add_command(
-        *(parts, "store", "what a thread must not lose, as markdown", run_store),
-        thread,
-        option("--tokens N", "the size of the markdown", tokens, 4_000),
-        option("-o --output PAGE", "one HTML page: each item with the message that it is from"),
-        *(store.STORE, json_option("every item and what became of it,"), COLOR),
-        epilog=_STORE_EXAMPLES,
-    )
-    add_command(
-        *(parts, "fork", "copy a thread, or its beginning", run_fork),
-        *(thread, option("NEW", "the copy's name")),
-        option("--entries N", "of the first N entries only", int),
-        store.STORE,
-    )
-    add_command(
-        *(parts, "export", "write a thread to a file", run_export),
-        *(thread, option("FILE", "where to"), store.STORE),
-        epilog=_EXPORT_EXAMPLES,
-    )
-    add_command(
-        *(parts, "import", "read a thread from a file", run_import),
-        option("FILE", "what export wrote"),
-        option("--as NAME", "another name for it", dest="name"),
-        store.STORE,
-        epilog=_EXPORT_EXAMPLES,
-    )
-    about = "take a text out of a thread"
-    add_command(parts, "redact", about, run_redact, thread, store.STORE, epilog=_REDACT_EXAMPLES)
-    about = "delete a thread, to the last byte"
-    yes = option("-y --yes", "do not ask")
-    add_command(parts, "purge", about, run_purge, thread, yes, store.STORE)
+""",
+)
+_THREAD = option("THREAD")
 
 
 @contextmanager
@@ -126,24 +71,30 @@ def _unknown(thread: str, namespace: str) -> Failure:
     )
 
 
-def run_list(options: argparse.Namespace) -> int:
-    """Print the threads."""
+@part(
+    "the threads of a namespace, the last changed first",
+    *(store.STORE, json_option("the threads"), COLOR),
+)
+def _list(options: argparse.Namespace) -> None:
     with _opened(options, read_only=True) as threads:
         found = threads.list()
     if not (found or options.json):
         say(f"namespace {store.namespace_of(options)!r} has no thread yet")
-        return 0
+        return
     answer(options, found, lambda terminal: _table(found, terminal))
-    return 0
 
 
-def run_show(options: argparse.Namespace) -> int:
-    """Print the entries."""
+@part(
+    "the entries of a thread",
+    _THREAD,
+    option("--last N", "only the last N entries; default: all", whole),
+    *(store.STORE, json_option("the entries, as compact and eval read them,"), COLOR),
+)
+def _show(options: argparse.Namespace) -> None:
     with _opened(options, read_only=True) as threads:
         read = threads.read(_thread(options))
     first = 0 if options.last is None else max(0, len(read.entries) - options.last)
     answer(options, read.entries[first:], lambda terminal: _entries(read, first, terminal))
-    return 0
 
 
 def _entries(read: StoredConversation, first: int, terminal: Terminal) -> Iterator[str]:
@@ -157,8 +108,17 @@ def _entries(read: StoredConversation, first: int, terminal: Terminal) -> Iterat
             yield f"{head}  {terminal.fit(text, max(20, terminal.width - len(head) - 2))}"
 
 
-def run_store(options: argparse.Namespace) -> int:
-    """Print the context store, or write its page."""
+@part(
+    "what a thread must not lose, as markdown",
+    _THREAD,
+    option("--tokens N", "the size of the markdown", tokens, 4_000),
+    option("-o --output PAGE", "one HTML page: each item with the message that it is from"),
+    *(store.STORE, json_option("every item and what became of it,"), COLOR),
+    epilog="""\
+Each line ends with the number of the entry that it is from.
+""",
+)
+def _store(options: argparse.Namespace) -> None:
     from rehydrate.context import ContextStore
 
     name, page = _thread(options), output_of(options, store.store_path(options), "store")
@@ -182,7 +142,6 @@ def run_store(options: argparse.Namespace) -> int:
     if options.json or not options.output:
         shown = [item.to_dict() for item in read.store.items()]
         answer(options, shown, lambda terminal: _markdown(name, read, options.tokens, terminal))
-    return 0
 
 
 def _markdown(
@@ -197,56 +156,73 @@ def _markdown(
         yield terminal.paint(terminal.safe(line), *(["bold"] if line.startswith("## ") else []))
 
 
-def run_fork(options: argparse.Namespace) -> int:
-    """Copy a thread."""
+@part(
+    "copy a thread, or its beginning",
+    *(_THREAD, option("NEW", "the copy's name")),
+    option("--entries N", "of the first N entries only", int),
+    store.STORE,
+)
+def _fork(options: argparse.Namespace) -> None:
     with _opened(options) as threads:
         threads.fork(
             _thread(options), store.checked_text("NEW", options.new), entries=options.entries
         )
     say(f"{options.new} is a copy of {options.thread}")
-    return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
-    """Write a thread to a file."""
+@part(
+    "write a thread to a file",
+    *(_THREAD, option("FILE", "where to"), store.STORE),
+    epilog=_EXPORT_EXAMPLES,
+)
+def _export(options: argparse.Namespace) -> None:
     with _opened(options, read_only=True) as threads:
         lines = threads.export_thread(_thread(options), options.file)
     say(f"{plural(lines, 'line')} written to {options.file}")
-    return 0
 
 
-def run_import(options: argparse.Namespace) -> int:
-    """Read a thread from a file."""
+@part(
+    "read a thread from a file",
+    option("FILE", "what export wrote"),
+    option("--as NAME", "another name for it", dest="name"),
+    store.STORE,
+    epilog=_EXPORT_EXAMPLES,
+)
+def _import(options: argparse.Namespace) -> None:
     from rehydrate.context.threads import Threads
 
     namespace = store.namespace_of(options)
     with Threads.open(store.store_path(options), namespace=namespace) as threads:
         name = threads.import_thread(options.file, thread=options.name)
     say(f"{options.file} is thread {name} now")
-    return 0
 
 
-def run_redact(options: argparse.Namespace) -> int:
-    """Take a text out of a thread."""
+@part(
+    "take a text out of a thread",
+    _THREAD,
+    store.STORE,
+    epilog="""\
+The text is read from standard input, so that no shell remembers it; one end of a line is left out.
+""",
+)
+def _redact(options: argparse.Namespace) -> None:
     text = store.read_text().removesuffix("\n").removesuffix("\r")
     with _opened(options) as threads:
         changed = threads.redact(_thread(options), text)
     say(f"{plural(changed, 'record')} of {options.thread} changed")
-    return 0
 
 
-def run_purge(options: argparse.Namespace) -> int:
-    """Delete a thread."""
+@part("delete a thread, to the last byte", _THREAD, option("-y --yes", "do not ask"), store.STORE)
+def _purge(options: argparse.Namespace) -> None:
     name = _thread(options)
     if not options.yes and not confirmed(f"delete thread {name} for good?"):
         say("nothing was deleted")
-        return 0
+        return
     with _opened(options) as threads:
         records = threads.purge(name)
     if not records:
         raise _unknown(name, store.namespace_of(options))
     say(f"{name} is gone: {plural(records, 'record')}")
-    return 0
 
 
 def _thread(options: argparse.Namespace) -> str:

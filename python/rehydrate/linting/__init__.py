@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate._native import Subject as Subject, Text as Text
     from rehydrate.linting.linter import (
         RULES as RULES,
-        lint as lint,
-    )
-    from rehydrate.linting.subject import (
         SEVERITIES as SEVERITIES,
         Finding as Finding,
         Severity as Severity,
-        Subject as Subject,
-        Text as Text,
+        lint as lint,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

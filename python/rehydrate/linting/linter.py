@@ -1,4 +1,4 @@
-"""lint applies every rule to a prompt or a session; the engine has the rules.
+"""lint applies every rule to a prompt or a session; the engine reads it and has the rules.
 
 A text that a rule about single texts reports is not reported by a later one.
 """
@@ -7,14 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rehydrate import _native
+from rehydrate._native import Subject
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.linting.about import ABOUT
-from rehydrate.linting.subject import COUNTER, Finding, Subject, definition
 from rehydrate.prompt.request import Budget
+
+Severity = Literal["info", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
+"""Mildest first: good to know; costs tokens or money every turn; stops the job or is refused."""
+
+
+class Finding(NamedTuple):
+    """A problem that a rule found at one place."""
+
+    rule: str
+    severity: Severity
+    place: str
+    """``history[12]``, ``tools[3]``, ``system``, a section's id; "" for the whole."""
+    tokens: int
+    """Tokens in every request from there on that the remedy would save."""
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """Return one line: place, message, remedy, rule."""
+        place = f"{self.place}: " if self.place else ""
+        return f"{place}{self.message}; {self.remedy} ({self.rule})"
+
+    def is_at_least(self, severity: Severity) -> bool:
+        """Return whether it is at least this grave."""
+        return SEVERITIES.index(self.severity) >= SEVERITIES.index(severity)
 
 
 class Rule(NamedTuple):
@@ -25,14 +50,12 @@ class Rule(NamedTuple):
 
 
 def _found(names: Iterable[str], subject: Subject) -> list[Finding]:
-    definitions = [definition(tool) for tool in subject.tools]
-    shortest = minimum_prefix(subject.model)
-    found = _native.lint(subject, definitions, shortest, COUNTER, list(names))
+    found = _native.lint(subject, minimum_prefix(subject.model), list(names))
     return list(map(Finding._make, found))
 
 
 RULES: dict[str, Rule] = {
-    name: Rule(partial(_found, [name]), about) for name, about in ABOUT.items()
+    name: Rule(partial(_found, [name]), about) for name, about in _native.lint_rules()
 }
 """Every rule by its name."""
 

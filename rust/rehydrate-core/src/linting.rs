@@ -92,13 +92,22 @@ impl<'a> Subject<'a> {
         &self.texts[self.begins.min(self.texts.len())..]
     }
 
-    fn tool_tokens(&self) -> i64 {
+    /// Tokens of the tools' definitions.
+    #[must_use]
+    pub fn tool_tokens(&self) -> i64 {
         self.tools.iter().map(|tool| tool.tokens).sum()
     }
 
     /// Tokens of the current prompt.
-    fn tokens(&self) -> i64 {
+    #[must_use]
+    pub fn tokens(&self) -> i64 {
         sum(&self.fixed) + self.tool_tokens() + self.growing_tokens()
+    }
+
+    /// Tokens before the current prompt.
+    #[must_use]
+    pub fn tokens_before(&self) -> i64 {
+        sum(&self.texts[..self.begins.min(self.texts.len())]) + self.media_before
     }
 
     /// Tokens of the current prompt that requests have added.
@@ -107,7 +116,8 @@ impl<'a> Subject<'a> {
     }
 
     /// How many requests were answered.
-    fn steps(&self) -> i64 {
+    #[must_use]
+    pub fn steps(&self) -> i64 {
         self.texts.last().map_or(0, |last| last.step + i64::from(last.role == "assistant"))
     }
 
@@ -163,37 +173,45 @@ impl Finding {
 
 type Rule = fn(&Subject<'_>) -> Vec<Finding>;
 
+/// The name of a rule, what it looks for, and the rule.
+type Named = (&'static str, &'static str, Rule);
+
 /// Rules about single texts: a text that one of them reports is not reported by a later one.
-const TEXT_RULES: [(&str, Rule); 6] = [
-    ("base64", texts::base64_in_text),
-    ("echo", texts::echoes),
-    ("raw_log", texts::raw_logs),
-    ("search_dump", searches::search_dumps),
-    ("unused_result", texts::unused_results),
-    ("whole_file", texts::whole_files),
+const TEXT_RULES: [Named; 6] = [
+    ("base64", "binary data as text", texts::base64_in_text),
+    ("echo", "content that stands earlier already", texts::echoes),
+    ("raw_log", "logs in full", texts::raw_logs),
+    ("search_dump", "searches that return whole files", searches::search_dumps),
+    ("unused_result", "tool results never used again", texts::unused_results),
+    ("whole_file", "long files in full", texts::whole_files),
 ];
-const OTHER_RULES: [(&str, Rule); 6] = [
-    ("heavy_tools", texts::heavy_tools),
-    ("thinking", texts::old_thinking),
-    ("growth", growth::growth),
-    ("growing_system", growth::growing_system),
-    ("unstable_prefix", prefix::unstable_prefix),
-    ("breakpoints", prefix::breakpoints),
+const OTHER_RULES: [Named; 6] = [
+    ("heavy_tools", "heavy tool schemas", texts::heavy_tools),
+    ("thinking", "thinking of turns that are over", texts::old_thinking),
+    ("growth", "tokens a turn, and when the budget is crossed", growth::growth),
+    ("growing_system", "a system prompt that grows", growth::growing_system),
+    ("unstable_prefix", "dates, times and ids that break the cache", prefix::unstable_prefix),
+    ("breakpoints", "cache marks too many, too early or missing", prefix::breakpoints),
 ];
 
-/// What the rules of these names find, each with the name of its rule; the gravest first.
+/// Every rule: its name, and what it looks for.
+pub fn rules() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TEXT_RULES.into_iter().chain(OTHER_RULES).map(|(name, about, _)| (name, about))
+}
+
+/// The findings of the rules of these names, each with the name of its rule; the gravest first.
 #[must_use]
 pub fn lint(subject: &Subject<'_>, names: &[&str]) -> Vec<(&'static str, Finding)> {
     let mut findings = Vec::new();
     let mut reported: FxHashSet<String> = FxHashSet::default();
-    for (name, find) in TEXT_RULES.into_iter().filter(|(name, _)| names.contains(name)) {
+    for (name, _, find) in TEXT_RULES.into_iter().filter(|(name, ..)| names.contains(name)) {
         checkpoint();
         let mut found = find(subject);
         found.retain(|finding| !reported.contains(&finding.place));
         reported.extend(found.iter().map(|finding| finding.place.clone()));
         findings.extend(found.into_iter().map(|finding| (name, finding)));
     }
-    for (name, find) in OTHER_RULES.into_iter().filter(|(name, _)| names.contains(name)) {
+    for (name, _, find) in OTHER_RULES.into_iter().filter(|(name, ..)| names.contains(name)) {
         checkpoint();
         findings.extend(find(subject).into_iter().map(|finding| (name, finding)));
     }

@@ -101,7 +101,7 @@ mod _native {
     #[pymodule_export]
     use super::layout::Layout;
     #[pymodule_export]
-    use super::linting::lint;
+    use super::linting::{Subject, Text, is_request, lint, lint_rules, system_and_tools};
     #[pymodule_export]
     use super::memory_files::{memory_command, memory_excess, memory_snippet};
     #[pymodule_export]
@@ -191,7 +191,6 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
-        module.add("MEDIA_TOKENS", prepared::MEDIA_TOKENS)?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

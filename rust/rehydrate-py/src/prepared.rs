@@ -34,14 +34,18 @@ const SAMPLE_HANDLE: &str = "mem_r2c6z4477yjh6q3n8hv7x5m7j8";
 pub fn message_tokens(messages: &Bound<'_, PyAny>, counter: Counts<'_>) -> PyResult<Vec<u32>> {
     let _running = Running::begin();
     let py = messages.py();
-    let made;
-    let conversation = match messages.cast::<reading::Conversation>() {
-        Ok(conversation) => conversation.get(),
-        Err(_) => {
-            made = reading::Conversation::of_messages(messages)?;
-            &made
-        }
-    };
+    match messages.cast::<reading::Conversation>() {
+        Ok(conversation) => tokens_of_messages(py, conversation.get(), counter),
+        Err(_) => tokens_of_messages(py, &reading::Conversation::of_messages(messages)?, counter),
+    }
+}
+
+/// The tokens of each message of a conversation, media included.
+pub fn tokens_of_messages(
+    py: Python<'_>,
+    conversation: &reading::Conversation,
+    counter: Counts<'_>,
+) -> PyResult<Vec<u32>> {
     let prepared =
         Prepared::new(py, conversation, counter, None, Vec::new(), false, false, false, false, false, None, false)?;
     Ok(prepared.message_tokens())

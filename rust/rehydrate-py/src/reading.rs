@@ -60,7 +60,7 @@ pub use call_inputs::{entry_inputs, entry_is_signed};
 pub use chat::function_id;
 pub use checks::no_list;
 use checks::no_role;
-pub use checks::{as_sequence, check_own, detect_format, named_format, read};
+pub use checks::{Wanted, as_sequence, check_own, detect_format, named_format, read};
 pub use codex::{codex_items, codex_kept, codex_line, codex_turns_taken_back};
 pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;

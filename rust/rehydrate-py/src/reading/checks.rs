@@ -211,7 +211,7 @@ fn check_roles(entries: &Bound<'_, PyAny>) -> PyResult<()> {
 impl Conversation {
     /// Raise InvalidMessageError for the first message with an unknown role: it would belong to no turn and be dropped first.
     /// `weighted` holds the roles that a scoring adds to the usual ones.
-    pub(super) fn check_roles(&self, py: Python<'_>, weighted: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    pub fn check_roles(&self, py: Python<'_>, weighted: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let is_unknown = |of: &super::draft::Named| {
             let is_weighted = |weighted: &Bound<'_, PyAny>| weighted.contains(&of.shown);
             PyResult::Ok(of.role == Role::Other && !weighted.map_or(Ok(false), is_weighted)?)
