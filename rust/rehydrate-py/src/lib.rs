@@ -44,6 +44,7 @@ mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
+mod tool_arguments;
 mod writing;
 
 use pyo3::prelude::*;
@@ -174,6 +175,8 @@ mod _native {
         cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name, counts,
         set_cache_limit,
     };
+    #[pymodule_export]
+    use super::tool_arguments::ToolArguments;
     #[pymodule_export]
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,

@@ -16,7 +16,13 @@ from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from rehydrate._jsonl import lines_of, write_lines
-from rehydrate._native import SessionFile, SessionRecord, clean_text, read_session, transcripts
+from rehydrate._native import (
+    SessionFile,
+    SessionRecord,
+    clean_text,
+    read_session,
+    transcripts,
+)
 from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, shown
