@@ -27,6 +27,7 @@ from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.formats.thinking import ThinkingModel
+from rehydrate.memory.folder import Chunk
 from rehydrate.memory.items import (
     Added,
     Filters,
@@ -71,6 +72,7 @@ __all__ = [
     "Excerpts",
     "Item",
     "ItemIndex",
+    "JsonMessages",
     "JsonStream",
     "Layout",
     "LocalStore",
@@ -120,6 +122,7 @@ __all__ = [
     "call_result",
     "cap_text",
     "capped_results",
+    "cell_text",
     "chat_entries",
     "check_choice",
     "check_counter",
@@ -129,7 +132,9 @@ __all__ = [
     "check_methods",
     "check_own",
     "check_path",
+    "check_server_name",
     "check_share",
+    "check_thread_records",
     "check_timeout",
     "check_type",
     "check_whole",
@@ -185,9 +190,12 @@ __all__ = [
     "is_langchain_message",
     "is_own_request",
     "is_request",
+    "is_scan",
+    "is_server_url",
     "is_short_to_add",
     "isa",
     "json_parts",
+    "json_row",
     "kind_of",
     "known_ancestor",
     "known_name",
@@ -216,6 +224,7 @@ __all__ = [
     "named_format",
     "names",
     "namespace_fits",
+    "note_pieces",
     "notice",
     "open_onnx",
     "outline_slot",
@@ -262,16 +271,22 @@ __all__ = [
     "safe_line",
     "said_entries",
     "said_in",
+    "scanned",
     "secret_kinds",
     "secrets",
+    "server_items",
+    "server_rows",
     "server_text",
+    "server_words",
     "set_alone",
     "set_cache_limit",
     "settings_with_hooks",
     "settings_without_hooks",
     "short_reason",
     "shown",
+    "shown_url",
     "snippets",
+    "split_front_matter",
     "stale_thinking",
     "summary_prompt",
     "system_and_tools",
@@ -883,11 +898,13 @@ class LocalThreads:
     ) -> None: ...
     def purge_thread(self, namespace: str, name: str) -> int: ...
 
-# Id, text, time, source, kind, thread (numbers for names), tier, trust in 255 steps, when it
-# expires.
-_Entry = tuple[int, str, int, int, int, int, int, int, int | None]
-# Id, score, text, trigram, cosine (NaN where there is none).
-_ItemHit = tuple[int, float, float, float, float]
+# Id, text, time, source, kind, thread, tier, trust, when it expires, the bytes of its vector.
+_Entry = tuple[int, str, int, str, str, str, int, float, int | None, bytes | None]
+# Id, score, text, trigram, cosine.
+_ItemHit = tuple[int, float, float, float, float | None]
+
+# Raises StoreConflictError where a thread has another number of records than the caller read.
+def check_thread_records(server: str, name: str, expected: int, has: int | None) -> None: ...
 
 # An index in memory, for items that are kept elsewhere.
 @final
@@ -897,37 +914,47 @@ class ItemIndex:
     def __len__(self) -> int: ...
     @property
     def held_bytes(self) -> int: ...
-    # The same with more entries, which replace those with their ids, and without `deleted`.
+    # The same with more rows, which replace those with their ids, and without `deleted`. Vectors
+    # have `dim` numbers.
     def grown(
-        self, entries: Sequence[_Entry], deleted: Sequence[int], *, vectors: Any = None
+        self, rows: Sequence[_Entry], deleted: Sequence[int], dim: int | None
     ) -> ItemIndex: ...
+    # `allowed`: these ids alone.
     def search(
         self,
         query: str,
+        filters: Filters,
         *,
         limit: int,
         now_ms: int,
-        vector: Any = None,
-        fusion: str | tuple[float, float, float] | None = None,
+        vector: Any,
+        fusion: Fusion | None,
         allowed: Sequence[int] | None = None,
-        tiers: int | None = None,
-        kinds: Sequence[int] | None = None,
-        sources: Sequence[int] | None = None,
-        sessions: Sequence[int] | None = None,
-        after_ms: int | None = None,
-        before_ms: int | None = None,
-        min_trust: int = 0,
     ) -> list[_ItemHit]: ...
+    # A row for each text, or for each row of `vectors`; without these 0 means unrelated.
     def recall(
         self,
         texts: Sequence[str],
         *,
         k: int,
         now_ms: int,
-        vectors: Any = None,
-        centred: bool = False,
+        vectors: Any,
         allowed: Sequence[int] | None = None,
     ) -> list[list[tuple[int, float]]]: ...
+
+# The messages of a JSON list; kept ones are written as they are in it.
+@final
+class JsonMessages:
+    def __new__(cls, text: str) -> JsonMessages: ...
+    @property
+    def messages(self) -> list[Any]: ...
+    def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str: ...
+
+# The text of a cell of a table, which may be null or no UTF-8.
+def cell_text(cell: str | bytes | None, column: str) -> str: ...
+
+# A line of a table in JSON Lines: the id as text, the JSON of the messages, the query.
+def json_row(line: bytes) -> tuple[str | None, str, str | None]: ...
 
 # JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of what is
 # broken, or ("broken", why). After a word that is no JSON, `skip_line` is called.
@@ -1338,7 +1365,16 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
-def chunks(text: str, max_chars: int) -> list[tuple[list[_Place], _Place]]: ...
+
+# The chunks of a text, in order, at headings first; their bodies joined are the text.
+def chunks(text: str, *, chunk_tokens: int = ...) -> list[Chunk]: ...
+
+# The plain values of the front matter, and the text after it.
+def split_front_matter(text: str) -> tuple[dict[str, str], str]: ...
+
+# The pieces of a file of notes, each with its tier, and the number of lines where the first ones
+# are hot memory.
+def note_pieces(path: str, text: str) -> tuple[list[tuple[Tier, Chunk]], int]: ...
 
 # Whether a value comes out of JSON as it went in.
 def is_json(value: object) -> bool: ...
@@ -1963,6 +1999,32 @@ class ToolArguments:
 # A text as PostgreSQL takes it, and back.
 def server_text(text: str) -> str: ...
 def read_server_text(text: str) -> str: ...
+
+# What full-text search reads of a text: all of it, or each word of a long one once.
+def server_words(text: str) -> str: ...
+def check_server_name(what: str, name: object, max_bytes: int) -> None: ...
+
+# Rows of new items: handle, tier, kind, source, thread, tool, principal, trust, confidence,
+# parents, time, created, expires, metadata, redactions, bytes, text, vector, words to be indexed.
+def server_rows(
+    namespace: str, items: Sequence[MemoryItem], now_ms: int, vectors: Any
+) -> list[tuple[Any, ...]]: ...
+
+# Items of rows, each with its id. A link: the item's id, the relation, the other's handle, whether
+# it starts here, its number.
+def server_items(
+    namespace: str,
+    rows: Sequence[tuple[Any, ...]],
+    links: Sequence[tuple[int, str, str, bool, int]],
+) -> list[tuple[int, MemoryItem]]: ...
+
+# Whether words say too little of a query; and the texts that hold it, best first.
+def is_scan(query: str) -> bool: ...
+def scanned(
+    query: str, texts: Sequence[tuple[int, str]], limit: int
+) -> list[tuple[int, float]]: ...
+def is_server_url(url: str) -> bool: ...
+def shown_url(url: str) -> str: ...
 
 # Ids of warm items that become cold, and of cold ones that go. A row: id, tier, bytes, when it was
 # last said or found, trust, how often it was found.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.memory.folder import CHARS_A_TOKEN, CHUNK_TOKENS, Chunk, chunks, split_front_matter
+from rehydrate._native import chunks, split_front_matter
+from rehydrate.memory.folder import CHARS_A_TOKEN, CHUNK_TOKENS, Chunk
 
 LINES = st.sampled_from(
     [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate import _native
 from rehydrate._check import check_choice, check_known, check_whole
+from rehydrate._concurrency.workers import usable_cores
+from rehydrate._native import JsonMessages, cell_text
 from rehydrate._text import safe_error_text
-from rehydrate.batch.json_lines import JsonConversation, spread, usable_threads
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.options import CompactOptions, RetentionOptions
 from rehydrate.errors import InvalidArgumentError
@@ -111,8 +114,8 @@ def _compactor(
     columns = {k: kind for k, kind in _KEPT_COLUMNS.items() if k != "messages" or with_messages}
 
     def answer(text: str | bytes | None, query: str | bytes | None = None) -> dict[str, Any]:
-        conversation = JsonConversation.read(checked_text(text, "messages"))
-        asked = options.get("query") if query is None else checked_text(query, "query")
+        conversation = JsonMessages(cell_text(text, "messages"))
+        asked = options.get("query") if query is None else cell_text(query, "query")
         kept = compact_context(conversation.messages, asked, **others)
         stats = kept.stats
         found: dict[str, Any] = {
@@ -167,9 +170,50 @@ def answered(
         texts = [rows.texts(name, start, end) for name in read]
         return [of_row(*row) for row in zip(*texts, strict=True)]
 
-    found = spread(len(rows), work, usable_threads(threads, rows, read[0]))
+    found = _spread(len(rows), work, _usable_threads(threads, rows, read[0]))
     made = [(name, kind, [row.get(name) for row in found]) for name, kind in columns.items()]
     return rows.with_columns(["id"], _native.ArrowColumns(made))
+
+
+_MAX_THREADS = 4
+"""More threads than these only wait for the interpreter's lock."""
+_TAKEN_ROWS = 8
+_SAMPLED_ROWS = 64
+_SHORT_CHARS = 8_000
+"""Rows whose mean is shorter are done sooner by one thread (benches/python/batch/threads.py)."""
+
+
+def _usable_threads(threads: int | None, rows: _native.ArrowRows, column: str) -> int:
+    """Return the number of threads; None means those that help: a thread a core, at most 4, and
+    one alone for short texts."""
+    if threads is not None:
+        return threads
+    sample = [len(text) for text in rows.texts(column, 0, _SAMPLED_ROWS) if text is not None]
+    if sum(sample) < len(sample) * _SHORT_CHARS:
+        return 1
+    return min(usable_cores(), _MAX_THREADS)
+
+
+def _spread(
+    rows: int, work: Callable[[int, int], list[dict[str, Any]]], threads: int
+) -> list[dict[str, Any]]:
+    """Return what `work(start, end)` returns for all rows, in order.
+
+    The first exception ends it, and is raised.
+    """
+
+    def part(start: int) -> list[dict[str, Any]]:
+        was_alone = _native.set_alone(True)
+        try:
+            return work(start, min(start + _TAKEN_ROWS, rows))
+        finally:
+            _native.set_alone(was_alone)
+
+    starts = range(0, rows, _TAKEN_ROWS)
+    if min(threads, len(starts)) <= 1:
+        return list(chain.from_iterable(map(part, starts)))
+    with ThreadPoolExecutor(min(threads, len(starts)), "rehydrate-batch") as pool:
+        return list(chain.from_iterable(pool.map(part, starts)))
 
 
 def check_threads(threads: int | None) -> None:
@@ -189,20 +233,6 @@ def check_columns(rows: _native.ArrowRows, column: str = "messages") -> None:
             )
     for name in (column, "query") if "query" in names and column == "messages" else (column,):
         rows.check(name)
-
-
-def checked_text(text: str | bytes | None, column: str) -> str:
-    """Return a row's text; raises InvalidArgumentError where there is none, or no UTF-8."""
-    if isinstance(text, str):
-        return text
-    if text is None:
-        raise InvalidArgumentError(f"{column} is null; pass a text")
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(
-            f"{column} is no UTF-8 from byte {error.start} on; pass UTF-8"
-        ) from None
 
 
 def row_error(error: Exception) -> str:
@@ -232,7 +262,7 @@ def count_tokens_batch(
     count_tokens([], encoding, format=format)  # a mistake in these is not one of every row
 
     def answer(text: str | bytes | None) -> dict[str, Any]:
-        read = JsonConversation.read(checked_text(text, column))
+        read = JsonMessages(cell_text(text, column))
         return {"tokens": count_tokens(read.messages, encoding, format=format)}
 
     def counted(rows: _native.ArrowRows) -> _native.ArrowRows:
@@ -326,7 +356,7 @@ def retention_batch(
     compact = compacted(**{"thinking": "keep", **options})
 
     def answer(text: str | bytes | None) -> dict[str, Any]:
-        read = JsonConversation.read(checked_text(text, "messages"))
+        read = JsonMessages(cell_text(text, "messages"))
         session = read_session(read.messages)
         cuts = sample_cases([session], min_needed=min_needed).cuts
         cost = exact_cost()

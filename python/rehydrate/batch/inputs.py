@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rehydrate._text import as_unicode
-from rehydrate.batch.json_lines import is_table
 from rehydrate.errors import FileError, InvalidArgumentError
 
 CONVERSATIONS = (".jsonl", ".json", ".ndjson", ".traj")
@@ -150,7 +149,32 @@ def _kind(path: Path) -> Kind:
         return "parquet"
     if path.name.endswith(ARROW):
         return "arrow"
-    return "lines" if path.suffix in (".jsonl", ".ndjson") and is_table(path) else "conversation"
+    return "lines" if path.suffix in (".jsonl", ".ndjson") and _is_table(path) else "conversation"
+
+
+_HEAD_BYTES = 64 << 10
+
+
+def _is_table(path: Path) -> bool:
+    """Return whether a file of lines is a table: its first line is an object with messages and an
+    id, or one of several with messages.
+
+    A single object with messages is the body of a request, and so a conversation.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if not head.startswith(b"{") or b'"messages"' not in head:
+            return False
+        file.seek(0)
+        line = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+        has_more = any(following.strip() for following in file)
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(row, dict) or {"role", "type"} & row.keys() or "messages" not in row:
+        return False
+    return has_more or "id" in row
 
 
 def rows_of(sources: Iterator[Source], *, alone: bool) -> Iterator[Rows]:

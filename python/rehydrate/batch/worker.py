@@ -25,7 +25,6 @@ from rehydrate import _native
 from rehydrate._document import decoded, document_of
 from rehydrate._text import error_text
 from rehydrate.batch.compaction import row_error
-from rehydrate.batch.json_lines import LineRow
 from rehydrate.batch.parts import write_part
 from rehydrate.errors import FileError, InvalidArgumentError, RehydrateError
 from rehydrate.process import cache_limit
@@ -157,11 +156,10 @@ def _with_messages(rows: pa.Table) -> tuple[pa.Table, dict[int, str]]:
             if "file" in rows.column_names:
                 texts[row] = _text_of_file(Path(os.fsdecode(rows["file"][row].as_py())))
             else:
-                line = LineRow.read(rows["line"][row].as_py())
-                texts[row], queries[row] = line.messages, line.query
-                if line.id is not None:
+                name, texts[row], queries[row] = _native.json_row(rows["line"][row].as_py())
+                if name is not None:
                     table, mark, _ = ids[row].rpartition("#")
-                    ids[row] = f"{table}{mark}{line.id}"
+                    ids[row] = f"{table}{mark}{name}"
         except Exception as error:  # a row's error is its own
             problems[row] = row_error(error)
     return _table(ids, texts, queries), problems

@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from rehydrate._native import shown_url
 from rehydrate._text import is_utf8
 from rehydrate.cli.options import group, names_of, number, option, read_input
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
-from rehydrate.memory.store import folder_named, is_server, shown
+from rehydrate.memory.store import folder_named, is_server
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
@@ -84,7 +85,7 @@ def store_path(options: argparse.Namespace) -> Path | str:
 
 def shown_place(place: Path | str) -> str:
     """Return a file or a URL to be printed: without a password."""
-    return str(place) if isinstance(place, Path) else shown(place)
+    return str(place) if isinstance(place, Path) else shown_url(place)
 
 
 def place_of(name: str) -> Path | str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehydrate import _native
 from rehydrate._check import check_path
+from rehydrate._native import note_pieces, split_front_matter
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.items import MemoryItem, Tier
+from rehydrate.memory.items import MemoryItem
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import MemoryStore
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
 
 CHUNK_TOKENS = 200
 CHARS_A_TOKEN = 3.5
-
-_FRONT_MATTER = re.compile(
-    r"\A\ufeff?---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M
-)
-_SCALAR = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(\S.*)", re.ASCII)
 
 
 class Chunk(NamedTuple):
@@ -43,43 +37,6 @@ class Chunk(NamedTuple):
     def text(self) -> str:
         """The text of the item: the headings, then the body."""
         return f"{' > '.join(self.headings)}\n\n{self.body}" if self.headings else self.body
-
-
-def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    r"""Split a text into its front matter and the rest.
-
-    Front matter is the ``name: value`` lines between ``---`` at the head of a file; nested values
-    are skipped.
-
-    >>> split_front_matter("---\ntitle: Ports\ntags:\n  - a\n---\nHello.\n")
-    ({'title': 'Ports'}, 'Hello.\n')
-    """
-    found = _FRONT_MATTER.match(text)
-    if found is None:
-        return {}, text
-    scalars = {}
-    for line in found[1].splitlines():
-        if scalar := _SCALAR.match(line):
-            scalars[scalar[1]] = scalar[2].rstrip(" \t").strip("\"'")
-    return scalars, text[found.end() :]
-
-
-def chunks(text: str, *, chunk_tokens: int = CHUNK_TOKENS) -> list[Chunk]:
-    r"""Cut a text into chunks of about `chunk_tokens`, in order; their bodies joined are the text.
-
-    The cut falls before a heading, else between paragraphs, lines, sentences or words: the largest
-    unit that fits. Fenced code is one paragraph.
-
-    >>> for chunk in chunks("# Ports\n\nAll of them.\n\n## Staging\n\n8443\n"):
-    ...     chunk
-    Chunk(headings=(), body='# Ports\n\nAll of them.\n\n')
-    Chunk(headings=('Ports',), body='## Staging\n\n8443\n')
-    """
-    found = _native.chunks(text, max(1, int(chunk_tokens * CHARS_A_TOKEN)))
-    return [
-        Chunk(tuple([text[slice(*heading)] for heading in headings]), text[slice(*body)])
-        for headings, body in found
-    ]
 
 
 MAX_FILE_BYTES = 2_000_000
@@ -131,7 +88,7 @@ def sync_folder(
     """Add new chunks, forget missing ones, and leave the rest as they are.
 
     ``as_stored`` gives an item as the memory will hold it: without its secrets. Raises
-    InvalidArgumentError where there is no such folder: a disk that is not mounted must not look
+    InvalidArgumentError where the folder is missing: a disk that is not mounted must not look
     like one on which all was deleted.
     """
     check_path("folder", folder, "pass the path of a folder")
@@ -234,21 +191,11 @@ class _Sync:
     def _items(self, path: str, file: NoteFile) -> dict[str, MemoryItem]:
         """Return the items of a file, keyed by their stored text; equal texts are one item."""
         front, text = split_front_matter(file.text)
-        tier = tier_of(path)
-        pieces: list[tuple[Tier, Chunk]] = []
-        if tier == "hot":
-            # Not chunked: it goes into every turn whole, and nobody searches for parts of it.
-            lines = text.splitlines(keepends=True)
-            hot, text = "".join(lines[:HOT_LINES]), "".join(lines[HOT_LINES:])
-            if text:
-                self._warnings.append(too_many_lines(path, len(lines)))
-            pieces.append(("hot", Chunk((), hot)))
-            tier = "warm"
-        pieces += [(tier, chunk) for chunk in chunks(text)]
+        pieces, lines = note_pieces(path, text)
+        if lines > HOT_LINES:
+            self._warnings.append(too_many_lines(path, lines))
         items: dict[str, MemoryItem] = {}
-        for its_tier, chunk in pieces:
-            if not chunk.body.strip():
-                continue
+        for tier, chunk in pieces:
             metadata: dict[str, object] = {"path": path}
             if chunk.headings:
                 metadata["headings"] = list(chunk.headings)
@@ -258,7 +205,7 @@ class _Sync:
                 MemoryItem(
                     chunk.text,
                     kind=KINDS.get(path, "note"),
-                    tier=its_tier,
+                    tier=tier,
                     source=f"{self._label}/{path}",
                     thread=self._thread,
                     tool=TOOL,
@@ -360,17 +307,6 @@ class HotMemory:
     """A note on the lines that were left out, with the remedy; "" where all fit."""
     trust: float = 1.0
     """Trust of the least trusted item in it."""
-
-
-def tier_of(path: str) -> Tier:
-    """Return the tier of a file, from its path in the folder.
-
-    >>> tier_of("core.md"), tier_of("daily/2026-02-17.md"), tier_of("archive/2025/old.md")
-    ('hot', 'warm', 'cold')
-    """
-    if path == "core.md":
-        return "hot"
-    return "cold" if PurePosixPath(path).parts[0] == "archive" else "warm"
 
 
 def too_many_lines(name: str, lines: int) -> str:

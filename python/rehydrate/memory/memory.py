@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 
-from rehydrate._check import check_choice, check_type, refuse_copy
+from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, stored
 from rehydrate._jsonl import lines_of, write_lines
 from rehydrate._native import (
@@ -130,10 +130,7 @@ class Memory(Closing):
             raise InvalidArgumentError(
                 f"limits is {limits!r}; pass rehydrate.memory.MemoryLimits(...)"
             )
-        if type(index_bytes) is not int or not 1 <= index_bytes < 2**63:
-            raise InvalidArgumentError(
-                f"index_bytes is {index_bytes!r}; pass a whole number of bytes from 1 up"
-            )
+        check_whole("index_bytes", index_bytes, 1, 2**63 - 1)
         check_choice("vectors", vectors, get_args(VectorIndex))
         check_type("read_only", read_only, bool, "pass True or False")
         Embedding(embedder), redactor_of(redact)  # before the file is made
@@ -262,8 +259,8 @@ class Memory(Closing):
     ) -> builtins.list[builtins.list[Recalled]]:
         """Return the ``k`` memories nearest in meaning to each text, nearest first, in one batch.
 
-        Rows of vectors of the memory's own embedder may stand for texts. Each row of the answer has
-        at most ``k`` entries; ``float()`` of an entry is the cosine.
+        Rows of vectors of the memory's own embedder may be passed for texts. Each row of the answer
+        has at most ``k`` entries; ``float()`` of an entry is the cosine.
         """
         where = self._where("recall", namespace)
         count = checked_limit("k", k)
@@ -367,9 +364,9 @@ class Memory(Closing):
     def import_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
         """Add what `export_items` wrote, with the same handles, provenance, times and links.
 
-        Items already there stay as they are. Raises InvalidArgumentError for a line that is no
-        item; the lines before it may be added by then. It is safe to import the repaired file
-        again.
+        Items already there stay as they are. Raises InvalidArgumentError for a line that is
+        not an item; the lines before it may be added by then. It is safe to import the repaired
+        file again.
         """
         from rehydrate.memory.transfer import add_items, items_in
 

@@ -184,13 +184,6 @@ class SharedStore(MemoryStore, Protocol):
 
 _SERVERS = ("postgresql://", "postgres://")
 _LOST_SLASH = re.compile(r"postgres(?:ql)?:[\\/](?![\\/])")
-URL = re.compile(
-    r"(?P<scheme>postgres(?:ql)?://)"
-    r"(?:(?P<user>[^:/?#@]*)(?P<password>:[^/?#@]*)?@)?"
-    r"(?P<place>[^@?#]*)"
-    r"(?P<options>\?.*)?",
-    re.DOTALL,
-)
 LANGUAGE = "english"
 """The text search configuration of namespaces on a server, unless one is named."""
 
@@ -202,28 +195,6 @@ def is_server(path: object) -> bool:
     (True, False)
     """
     return isinstance(path, str) and path.startswith(_SERVERS)
-
-
-def shown(url: str) -> str:
-    """Return a URL without its password and its options.
-
-    >>> shown("postgresql://app:secret@db:5432/memories?sslmode=require")
-    'postgresql://app@db:5432/memories'
-    >>> shown("postgresql://app:not/escaped@db/memories")
-    'postgresql://***'
-    """
-    parts = URL.fullmatch(url)
-    if parts is None or not has_ports(parts["place"]):
-        return f"{url.partition('://')[0]}://***" if url.startswith("postgres") else "***"
-    user = f"{parts['user']}@" if parts["user"] else ""
-    return f"{parts['scheme']}{user}{parts['place']}"
-
-
-def has_ports(place: str) -> bool:
-    """Return whether what is in a port's place is one: it may be half of a password."""
-    hosts = re.sub(r"\[[^\]]*\]", "", place.partition("/")[0])
-    ports = [host.partition(":")[2] for host in hosts.split(",") if ":" in host]
-    return "[" not in hosts and all(port.isascii() and port.isdigit() for port in ports)
 
 
 def folder_named(variable: str, value: str) -> Path:

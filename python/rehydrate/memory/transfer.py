@@ -60,10 +60,17 @@ def from_line(line: str) -> MemoryItem:
     >>> from_line('{"text": "Use tabs."}').kind
     'note'
     """
+    return _item_of(_value_of(line))
+
+
+def _value_of(line: str) -> Any:
     try:
-        found = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"it is no JSON: {error}") from None
+
+
+def _item_of(found: Any) -> MemoryItem:
     if not isinstance(found, Mapping) or not isinstance(found.get("text"), str):
         raise InvalidArgumentError('it is no item; an item is an object with a "text"')
     given = dict(found)
@@ -111,7 +118,7 @@ def add_items(memory: MemoryStore, items: Iterable[MemoryItem], namespace: str) 
 
 
 def items_in(lines: Iterable[str], name: object) -> Iterator[MemoryItem]:
-    """Yield the items of an export; raises InvalidArgumentError for a line that is none.
+    """Yield the items of an export; raises InvalidArgumentError for any other line.
 
     `name` is that of the file, for errors.
     """
@@ -119,27 +126,16 @@ def items_in(lines: Iterable[str], name: object) -> Iterator[MemoryItem]:
         if not line.strip():
             continue
         try:
-            if number == 1 and _is_header(line):
-                continue
-            yield from_line(line)
+            found = _value_of(line)
+            if number > 1 or not isinstance(found, dict) or found.get("format") != FORMAT:
+                yield _item_of(found)
+            elif found.get("version") != VERSION:
+                raise InvalidArgumentError(
+                    f"it is of version {found.get('version')!r}, and version {VERSION} is what can "
+                    "be read here; upgrade rehydrate"
+                )
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{name}, line {number}: {error}") from None
-
-
-def _is_header(line: str) -> bool:
-    """Return whether the line is the file's header; raises for a later version."""
-    try:
-        header = json.loads(line)
-    except ValueError:
-        return False
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        return False
-    if header.get("version") != VERSION:
-        raise InvalidArgumentError(
-            f"it is of version {header.get('version')!r}, and version {VERSION} is what can be "
-            "read here; upgrade rehydrate"
-        )
-    return True
 
 
 _NEW = MemoryItem("-")

@@ -4,6 +4,7 @@
 mod chunks;
 mod commands;
 mod cues;
+mod files;
 mod outcomes;
 mod pasted;
 mod sentences;
@@ -13,6 +14,7 @@ mod summary;
 pub use chunks::{Chunk, chunks};
 pub use commands::{Subject, Use, command_subjects, patch_subjects};
 pub use cues::{decisions, is_correction, refusal};
+pub use files::{FrontMatter, HOT_LINES, NotePiece, front_matter, note_pieces, tier_of};
 pub use outcomes::{exit_code, first_error};
 pub use pasted::pasted;
 pub use sentences::{MAX_SENTENCE, labelled, sentences, whole_sentences};

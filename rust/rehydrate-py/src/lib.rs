@@ -17,6 +17,7 @@ mod fork;
 mod home;
 mod interned;
 mod item_index;
+mod json_rows;
 mod json_stream;
 mod langgraph;
 mod layout;
@@ -96,6 +97,8 @@ mod _native {
     #[pymodule_export]
     use super::item_index::{ItemIndex, beyond_limits, handles, snippets};
     #[pymodule_export]
+    use super::json_rows::{JsonMessages, cell_text, json_row};
+    #[pymodule_export]
     use super::json_stream::JsonStream;
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
@@ -108,7 +111,7 @@ mod _native {
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
-    use super::notes::{chunks, refusal};
+    use super::notes::{chunks, note_pieces, refusal, split_front_matter};
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -161,7 +164,11 @@ mod _native {
         checked_purge, checked_tier, resolve_namespace,
     };
     #[pymodule_export]
-    use super::store::threads::LocalThreads;
+    use super::store::server::{
+        check_server_name, is_scan, is_server_url, scanned, server_items, server_rows, server_words, shown_url,
+    };
+    #[pymodule_export]
+    use super::store::threads::{LocalThreads, check_thread_records};
     #[pymodule_export]
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]

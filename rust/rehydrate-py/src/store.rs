@@ -11,6 +11,7 @@ use rehydrate_core::index::{Fusion, VectorIndex};
 use rehydrate_core::store::{self, DEFAULT_INDEX_BYTES, Limits, Options, Paging, Purge, SearchRequest};
 
 pub(crate) mod checks;
+pub(crate) mod server;
 pub(crate) mod threads;
 pub(crate) mod values;
 

@@ -54,6 +54,7 @@ def said(text: str) -> str:
         ("until 2026-02-17", "until Tue 2026-02-17"),
         ("before 2026-02-17", "until Mon 2026-02-16"),
         ("after 2026-02-01 and before 2026-02-10", "Mon 2026-02-02 to Mon 2026-02-09"),
+        ("after Thursday before Sunday", "Fri 2026-11-20 to Sat 2026-11-21"),
         ("today", "Tue 2026-11-24"),
         ("yesterday", "Mon 2026-11-23"),
         ("the day before yesterday", "Sun 2026-11-22"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rehydrate import Context, Memory
+from rehydrate._native import shown_url
 from rehydrate.context import Threads
 from rehydrate.errors import (
     InvalidArgumentError,
@@ -25,7 +26,6 @@ from rehydrate.errors import (
 )
 from rehydrate.memory.postgres import PostgresStore
 from rehydrate.memory.postgres.connections import verify_version
-from rehydrate.memory.store import shown
 from tests.memory.stress.postgres import check_kills
 from tests.postgres_server import server
 
@@ -46,12 +46,12 @@ MISREAD = [
 
 
 def test_a_url_is_shown_without_its_password():
-    assert shown(DEAD) == "postgresql://app@127.0.0.1:1/none"
-    assert shown(f"postgres://db/m?password={PASSWORD}") == "postgres://db/m"
-    assert shown("postgresql://a@[::1]:5432,b:1/m") == "postgresql://a@[::1]:5432,b:1/m"
-    assert shown("postgresql:///m?host=/run") == "postgresql:///m"
+    assert shown_url(DEAD) == "postgresql://app@127.0.0.1:1/none"
+    assert shown_url(f"postgres://db/m?password={PASSWORD}") == "postgres://db/m"
+    assert shown_url("postgresql://a@[::1]:5432,b:1/m") == "postgresql://a@[::1]:5432,b:1/m"
+    assert shown_url("postgresql:///m?host=/run") == "postgresql:///m"
     for url in MISREAD[:-1]:
-        assert PASSWORD not in shown(url)
+        assert PASSWORD not in shown_url(url)
 
 
 @pytest.mark.parametrize("url", [DEAD, f"{DEAD}?password={PASSWORD}", *MISREAD])

@@ -24,7 +24,7 @@ def test_records_come_back_as_they_were(postgres: str):
         assert [*store.records("a", "t")] == RECORDS
         assert [*store.records("a", "t", start=1, limit=1)] == RECORDS[1:]
         assert store.thread("b", "t") is None
-        with pytest.raises(StoreConflictError, match="there is a thread 't' already"):
+        with pytest.raises(StoreConflictError, match='there is a thread "t" already'):
             store.append_records("a", "t", 0, RECORDS)
         with pytest.raises(StoreConflictError, match="has 2 records, not the 1"):
             store.append_records("a", "t", 1, RECORDS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from rehydrate import _native
 from rehydrate._check import check_share, check_type
 from rehydrate._concurrency.async_wrappers import stored
-from rehydrate._native import tool_definition
+from rehydrate._native import chunks, tool_definition
 from rehydrate._text import as_unicode, failure_text, safe_error_text
 from rehydrate.context.records import Kind, Record, as_records, header, rows_of
 from rehydrate.errors import (
@@ -31,7 +31,6 @@ from rehydrate.integrations.memory_tool.definition import (
     SCHEMA,
     FileLimits,
 )
-from rehydrate.memory.folder import chunks
 from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.tools import memory_of_tool
 from rehydrate.prompt.counting import text_tokens

@@ -4,47 +4,48 @@ figures and checks of a namespace.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import read_server_text, server_text
+from rehydrate._native import read_server_text, server_text, server_words
 from rehydrate.errors import UnknownHandleError
-from rehydrate.memory.items import MemoryItem, MemoryLimits, MemoryStats
+from rehydrate.memory.items import MemoryItem, MemoryLimits, MemoryStats, Vectors
 from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.held import near_texts, written
-from rehydrate.memory.postgres.rows import Namespace, enforce, now_ms, values_of, words_of
+from rehydrate.memory.postgres.rows import Namespace, enforce, now_ms
 
 _BATCH_ITEMS = 500
 _BATCH_CHARS = 4_000_000
 _TYPES = {
     "handle": "text",
-    "sequence": "bigint",
     "tier": "smallint",
     **dict.fromkeys(("kind", "source", "thread", "tool", "principal"), "text"),
-    "trust": "float8",
-    "confidence": "float8",
+    **dict.fromkeys(("trust", "confidence"), "float8"),
     "parents": "json",
-    "time": "bigint",
-    "created": "bigint",
-    "expires": "bigint",
-    "metadata": "json",
-    "redactions": "json",
+    **dict.fromkeys(("time", "created", "expires"), "bigint"),
+    **dict.fromkeys(("metadata", "redactions"), "json"),
     "bytes": "bigint",
     "text": "text",
     "vector": "bytea",
+    "indexed": "text",
 }
+"""The columns of `server_rows`, in its order; `indexed` becomes `words`."""
+_BYTES, _TEXT = [*_TYPES].index("bytes"), [*_TYPES].index("text")
+_KEPT = {name: kind for name, kind in _TYPES.items() if name != "indexed"}
+_CHOSEN = ", ".join(f"{name}::json" if kind == "json" else name for name, kind in _KEPT.items())
+_ARRAYS = ", ".join(f"%s::{kind.replace('json', 'text')}[]" for kind in _TYPES.values())
 
 
 class NewItems(NamedTuple):
-    """Items to be added, with their handles and vectors."""
+    """Items to be added, as the rows of `server_rows`, and with their vectors."""
 
     items: Sequence[MemoryItem]
-    handles: Sequence[str]
-    space: str | None
-    rows: Any
-    """Of the caller's model, float32; None: it has none."""
+    rows: Sequence[tuple[Any, ...]]
+    vectors: Vectors | None
+    """Of the caller's model."""
     near: Sequence[str] | None
     """Of the server's vector index, as it reads them; None: it has none."""
 
@@ -55,28 +56,30 @@ def add_items(
     """Add items within a transaction; return whether each is new."""
     now = now_ms()
     namespace = Namespace.make(cursor, name, language)
-    if new.space is not None and new.rows is not None:
-        namespace.settle_space(new.space, new.rows.shape[1])
+    if new.vectors is not None:
+        namespace.settle_space(new.vectors.space, new.vectors.rows.shape[1])
+    handles = [row[0] for row in new.rows]
     # An expired item makes room.
     namespace.delete(
         cursor,
         "handle = ANY(%(handles)s) AND expires <= %(now)s",
-        {"handles": list(new.handles), "now": now},
+        {"handles": handles, "now": now},
     )
     cursor.execute(
         "SELECT handle FROM memory_chunks WHERE namespace = %s AND handle = ANY(%s)",
-        [name, list(new.handles)],
+        [name, handles],
     )
     there = {handle for (handle,) in cursor.fetchall()}
     created, fresh = [], []
-    for at, handle in enumerate(new.handles):
+    for at, handle in enumerate(handles):
         created.append(handle not in there)
         if handle not in there:
             there.add(handle)
             fresh.append(at)
-    for batch in _batches(fresh, new.items):
-        _insert(cursor, namespace, batch, new, now)
-    for item, handle in zip(new.items, new.handles, strict=True):
+    for batch in _batches(fresh, new.rows):
+        rows = [new.rows[at] for at in batch]
+        _insert(cursor, namespace, rows, new.near and [new.near[at] for at in batch])
+    for item, handle in zip(new.items, handles, strict=True):
         for one in item.links:
             link(cursor, name, handle, one.relation, one.handle, now)
     enforce(cursor, namespace, limits, now)
@@ -85,49 +88,29 @@ def add_items(
 
 
 def _insert(
-    cursor: Cursor, namespace: Namespace, batch: Sequence[int], new: NewItems, now: int
+    cursor: Cursor,
+    namespace: Namespace,
+    rows: Sequence[tuple[Any, ...]],
+    near: Sequence[str] | None,
 ) -> None:
-    values = [values_of(new.items[at], now) for at in batch]
-    columns: dict[str, list[Any]] = {name: [value[name] for value in values] for name in values[0]}
-    columns["handle"] = [new.handles[at] for at in batch]
-    columns["vector"] = [
-        new.rows[at].tobytes() if new.rows is not None and new.rows[at].any() else None
-        for at in batch
-    ]
-    if new.rows is not None:
-        extra = 4 * new.rows.shape[1]
-        columns["bytes"] = [
-            size + (extra if vector else 0)
-            for size, vector in zip(columns["bytes"], columns["vector"], strict=True)
-        ]
-    columns["sequence"] = [namespace.sequence + 1 + number for number in range(len(batch))]
-    names = [*_TYPES]
-    chosen = [f"{name}::json" if _TYPES[name] == "json" else name for name in names]
-    taken = [
-        f"%({name})s::{'text' if _TYPES[name] == 'json' else _TYPES[name]}[]" for name in names
-    ]
-    names.append("words")
-    chosen.append("to_tsvector(%(language)s::regconfig, indexed)")
-    read = [*_TYPES, "indexed"]
-    taken.append("%(indexed)s::text[]")
-    if new.near is not None:
-        columns["embedding"] = [new.near[at] for at in batch]
-        names.append("embedding")
-        chosen.append("nullif(embedding, '')::halfvec")
-        read.append("embedding")
-        taken.append("%(embedding)s::text[]")
+    into, chosen = (", embedding", ", nullif(near, '')::halfvec") if near else ("", "")
     cursor.execute(
-        f"INSERT INTO memory_chunks (namespace, {', '.join(names)}) "
-        f"SELECT %(namespace)s, {', '.join(chosen)} FROM unnest({', '.join(taken)}) "
-        f"WITH ORDINALITY AS new({', '.join(read)}, number) ORDER BY number",
-        {**columns, "namespace": namespace.namespace, "language": namespace.language},
+        f"INSERT INTO memory_chunks (namespace, sequence, {', '.join(_KEPT)}, words{into}) "
+        f"SELECT %s, %s + number, {_CHOSEN}, to_tsvector(%s::regconfig, indexed){chosen} "
+        f"FROM unnest({_ARRAYS}, %s::text[]) "
+        f"WITH ORDINALITY AS new({', '.join(_TYPES)}, near, number) ORDER BY number",
+        [
+            *(namespace.namespace, namespace.sequence, namespace.language),
+            *map(list, zip(*rows, strict=True)),
+            near,
+        ],
     )
-    namespace.sequence += len(batch)
-    namespace.items += len(batch)
-    namespace.bytes += sum(columns["bytes"])
+    namespace.sequence += len(rows)
+    namespace.items += len(rows)
+    namespace.bytes += sum(row[_BYTES] for row in rows)
 
 
-def _batches(fresh: Sequence[int], items: Sequence[MemoryItem]) -> list[list[int]]:
+def _batches(fresh: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
     """Divide items into statements of bounded size."""
     batches: list[list[int]] = []
     size = 0
@@ -136,7 +119,7 @@ def _batches(fresh: Sequence[int], items: Sequence[MemoryItem]) -> list[list[int
             batches.append([])
             size = 0
         batches[-1].append(at)
-        size += len(items[at].text)
+        size += len(rows[at][_TEXT])
     return batches
 
 
@@ -160,15 +143,11 @@ def link(cursor: Cursor, namespace: str, handle: str, relation: str, other: str,
 
 
 def set_vectors(
-    cursor: Cursor,
-    row: Namespace,
-    handles: Sequence[str],
-    space: str,
-    rows: Any,
-    has_vectors: bool,
+    cursor: Cursor, row: Namespace, handles: Sequence[str], vectors: Vectors, has_vectors: bool
 ) -> int:
     """Set vectors on items; return how many of the items are there."""
-    row.settle_space(space, rows.shape[1])
+    rows = vectors.rows
+    row.settle_space(vectors.space, rows.shape[1])
     near = ", embedding = nullif(near, '')::halfvec" if has_vectors else ""
     cursor.execute(
         "WITH new AS (SELECT * FROM unnest(%(handles)s::text[], %(vectors)s::bytea[], "
@@ -220,28 +199,24 @@ class UseCounts:
 
     def __init__(self) -> None:
         """Start with none."""
-        self._uses: dict[tuple[str, str], int] = {}
+        self._uses: dict[str, Counter[str]] = {}
         self._lock = ForkSafeLock()
 
     def count(self, namespace: str, handles: Sequence[str]) -> bool:
         """Count items; return whether it is time to write."""
         with self._lock:
-            for handle in handles:
-                key = (namespace, handle)
-                self._uses[key] = self._uses.get(key, 0) + 1
-            return len(self._uses) >= self._KEPT
+            self._uses.setdefault(namespace, Counter()).update(handles)
+            return sum(map(len, self._uses.values())) >= self._KEPT
 
-    def namespaces(self) -> set[str]:
+    def namespaces(self) -> list[str]:
         """Return the namespaces with counts to be written."""
         with self._lock:
-            return {namespace for namespace, _ in self._uses}
+            return [*self._uses]
 
     def write(self, cursor: Cursor, namespace: str) -> None:
         """Write the counts of a namespace."""
         with self._lock:
-            uses = {key: count for key, count in self._uses.items() if key[0] == namespace}
-            for key in uses:
-                del self._uses[key]
+            uses = self._uses.pop(namespace, None)
         if uses:
             cursor.execute(
                 "INSERT INTO memory_uses (id, namespace, uses, used) "
@@ -251,7 +226,7 @@ class UseCounts:
                 "DO UPDATE SET uses = memory_uses.uses + excluded.uses, used = excluded.used",
                 {
                     "now": now_ms(),
-                    "handles": [handle for _, handle in uses],
+                    "handles": [*uses],
                     "counts": [*uses.values()],
                     "namespace": namespace,
                 },
@@ -348,7 +323,7 @@ def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> lis
         {
             "language": row.language,
             "ids": [number for number, _, _ in found],
-            "indexed": [words_of(text) for text in texts],
+            "indexed": [server_words(text) for text in texts],
             "near": _near(texts, [vector for _, _, vector in found], row, has_vectors),
         },
     )
@@ -358,13 +333,12 @@ def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> lis
 def _near(
     texts: list[str], vectors: list[bytes | None], row: Namespace, has_vectors: bool
 ) -> list[str]:
-    import numpy as np
-
     if not has_vectors or not texts:
         return [""] * len(texts)
     if row.space is None:
         return near_texts(texts, None)
-    nothing = np.zeros(row.dim or 0, dtype=np.float32)
-    return written(
-        nothing if vector is None else np.frombuffer(vector, dtype=np.float32) for vector in vectors
-    )
+    import numpy as np
+
+    zeros = bytes(4 * (row.dim or 0))
+    numbers = np.frombuffer(b"".join(vector or zeros for vector in vectors), dtype=np.float32)
+    return written(numbers.reshape(len(texts), -1))

@@ -14,11 +14,12 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import check_server_name, is_server_url, shown_url
 from rehydrate.errors import (
     InvalidArgumentError,
     MissingPackageError,
@@ -28,7 +29,6 @@ from rehydrate.errors import (
     StoreFullError,
     StoreReadOnlyError,
 )
-from rehydrate.memory.store import URL, has_ports, shown
 
 try:
     import psycopg
@@ -38,34 +38,16 @@ except ImportError:
     raise MissingPackageError("psycopg[binary,pool]", "keeps a memory on PostgreSQL") from None
 
 T = TypeVar("T")
-Parameters = Sequence[Any] | Mapping[str, Any]
-
-
-class Cursor(Protocol):
-    """psycopg's cursor, within a transaction.
-
-    psycopg types a statement as a literal. Ours are put together of literals; every value of a
-    caller is a parameter. A statement is sent with the next one whose rows are read, so its own
-    number of rows is not known here: count them by ``RETURNING``.
-    """
-
-    def execute(self, query: str, params: Parameters | None = None) -> object:
-        """Run a statement."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, None at the end."""
-
-    def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Iterate over the rows."""
-
+Cursor = psycopg.Cursor[Any]
+"""A statement is sent with the next one whose rows are read, so its own number of rows isn't known:
+count them by ``RETURNING``. Every value of a caller is a parameter."""
 
 STATEMENT_SECONDS = 30
 PATIENCE_SECONDS = 30
 LONG_SECONDS = 3_600
 POOL_SIZE = 8
+MAX_NAMESPACE_BYTES = 1_024
+"""A namespace is in every index, and an entry of an index has 2,700 bytes at most."""
 _ASK_SECONDS = 2.0
 """How long a caller waits for the pool before it asks the server itself."""
 # Nothing is prepared: a pooler of transactions gives each one another session, and a plan that is
@@ -102,7 +84,7 @@ class Connections:
         pool_size: int = POOL_SIZE,
     ) -> None:
         """Check the URL; connect later."""
-        self.server = shown(url)
+        self.server = shown_url(url)
         self.read_only = read_only
         self.has_vectors = False
         """Whether pgvector's settings apply; the store says so."""
@@ -118,30 +100,27 @@ class Connections:
     @contextmanager
     def single(self) -> Iterator[Connection[Any]]:
         """A connection of its own, for migrations; a server that is starting is waited for."""
-        end, pause = time.monotonic() + self._patience, _FIRST_PAUSE
-        while True:
-            try:
-                connection = self._connect()
-                break
-            except psycopg.OperationalError as error:
-                if not is_starting(error) or time.monotonic() > end:
-                    raise refused(error, self.server) from error
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        seconds = self._statement_seconds
+        connection = self._attempts(lambda _: self._connect(), seconds, is_starting)
         try:
             with connection:
                 verify_version(connection.info.server_version, self.server)
                 yield connection
         except psycopg.Error as error:
-            raise store_error(error, self.server, seconds=self._statement_seconds) from None
+            raise store_error(error, self.server, seconds=seconds) from None
 
-    def read(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
-        """Run `work` in a read-only transaction that sees one moment."""
+    def read(self, namespace: str | None, work: Callable[[Cursor], T], *, long: bool = False) -> T:
+        """Run `work` in a read-only transaction that sees one moment; None: of no namespace."""
+        if namespace is not None:
+            verify_namespace(namespace)
         seconds = self._seconds(long)
-        return self._attempts(lambda _: self._once(namespace, work, seconds, reads=True), seconds)
+        return self._attempts(
+            lambda _: self._once(namespace, work, seconds, reads=True), seconds, is_passing
+        )
 
     def write(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
         """Run `work` in a transaction and return its result, which JSON can hold."""
+        verify_namespace(namespace)
         if self.read_only:
             raise StoreReadOnlyError(
                 self.server, "it was opened read-only", "open it with read_only=False"
@@ -155,7 +134,7 @@ class Connections:
                 seconds,
             )
 
-        return self._attempts(keyed, seconds)
+        return self._attempts(keyed, seconds, is_passing)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -170,7 +149,7 @@ class Connections:
 
     def _once(
         self,
-        namespace: str,
+        namespace: str | None,
         work: Callable[[Cursor], T],
         seconds: float,
         *,
@@ -190,9 +169,9 @@ class Connections:
                         "set_config('jit', 'off', true)"
                         + (_READ_SETTINGS if reads else "")
                         + (_VECTOR_SETTINGS if self.has_vectors else ""),
-                        [namespace, str(int(seconds * 1000))],
+                        [namespace or "", str(int(seconds * 1000))],
                     )
-                    result = work(cast("Cursor", cursor))
+                    result = work(cursor)
                     cursor.execute("COMMIT")
             except BaseException:
                 with suppress(Exception):  # the error that led here is the one to tell
@@ -214,7 +193,12 @@ class Connections:
         finally:
             pool.putconn(connection)
 
-    def _attempts(self, attempt: Callable[[int], T], seconds: float) -> T:
+    def _attempts(
+        self,
+        attempt: Callable[[int], T],
+        seconds: float,
+        may_pass: Callable[[Exception], bool],
+    ) -> T:
         end = time.monotonic() + self._patience
         pause = _FIRST_PAUSE
         for number in range(1, 1_000_000):
@@ -231,9 +215,9 @@ class Connections:
                     ) from None
                 continue
             except psycopg.Error as error:
-                if not is_passing(error) or time.monotonic() > end:
+                if not may_pass(error) or time.monotonic() > end:
                     raise store_error(error, self.server, seconds=seconds) from None
-                if was_lost(error):
+                if self._pool is not None and was_lost(error):
                     self._opened().drain()  # the idle ones are lost too, as after a restart
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -257,7 +241,7 @@ class Connections:
                     kwargs=_CONNECTION,
                     open=True,
                     name="rehydrate",
-                    reconnect_timeout=_ASK_SECONDS / 2,  # callers ask again, and are told why
+                    reconnect_timeout=_ASK_SECONDS / 2,  # callers ask again, and learn why
                 )
             return self._pool
 
@@ -311,18 +295,24 @@ def verify_version(version: int, server: str) -> None:
         )
 
 
+def verify_namespace(namespace: str) -> None:
+    """Raise InvalidArgumentError for a namespace that a server cannot hold."""
+    check_server_name("namespace", namespace, MAX_NAMESPACE_BYTES)
+    if not namespace:
+        raise InvalidArgumentError("namespace is ''; pass a name")
+
+
 def verify_url(url: str) -> str:
     """Return the URL; raises InvalidArgumentError for one that libpq would misread.
 
     Its own messages would quote a password that is not escaped.
     """
-    problem = f"{shown(url)} is not a URL of PostgreSQL"
+    problem = f"{shown_url(url)} is not a URL of PostgreSQL"
     remedy = (
         "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in a password %40 for @, %3A for "
         ": and so on, or leave it to ~/.pgpass"
     )
-    parts = URL.fullmatch(url)
-    if parts is None or not has_ports(parts["place"]):
+    if not is_server_url(url):
         raise InvalidArgumentError(f"{problem}; {remedy}")
     try:
         psycopg.conninfo.conninfo_to_dict(url)

@@ -7,15 +7,13 @@ that it ranks candidates by: how common words are, and what all vectors have in 
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import read_server_text
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
 from rehydrate.memory.postgres.connections import Cursor
@@ -23,8 +21,8 @@ from rehydrate.memory.postgres.rows import Namespace
 from rehydrate.memory.postgres.schema import DIMENSIONS
 
 
-def checked_rows(vectors: Vectors | None, count: int) -> Any:
-    """Return rows of vectors, a row for each text; raises InvalidArgumentError."""
+def checked_vectors(vectors: Vectors | None, count: int) -> Vectors | None:
+    """Return vectors with a row of float32 for each text; raises InvalidArgumentError."""
     if vectors is None:
         return None
     import numpy as np
@@ -38,16 +36,7 @@ def checked_rows(vectors: Vectors | None, count: int) -> Any:
         )
     if not np.isfinite(rows).all():
         raise InvalidArgumentError("a vector holds NaN or infinity; give zeros for no vector")
-    return rows
-
-
-def verify_space(namespace: Namespace, space: str, dim: int) -> None:
-    """Refuse vectors of another model than the namespace holds."""
-    if (namespace.space, namespace.dim) != (space, dim):
-        raise InvalidArgumentError(
-            f"a vector of {space!r} ({dim} components) where this namespace has those of "
-            f"{namespace.space!r} ({namespace.dim}); use that model"
-        )
+    return Vectors(vectors.space, rows)
 
 
 def as_vector(vector: Any) -> str:
@@ -65,9 +54,9 @@ def written(rows: Any) -> list[str]:
     return [as_vector(row) if row.any() else "" for row in rows]
 
 
-def near_texts(texts: Sequence[str], rows: Any) -> list[str]:
-    """Return what the server's vector index holds of texts: rows, or the built-in model's."""
-    return written(_engine.embed(texts) if rows is None else rows)
+def near_texts(texts: Sequence[str], vectors: Vectors | None) -> list[str]:
+    """Return what the server's vector index holds of texts: vectors, or the built-in model's."""
+    return written(_engine.embed(texts) if vectors is None else vectors.rows)
 
 
 WHOLE_ITEMS = 20_000
@@ -79,22 +68,17 @@ _ITEM_BYTES = 1_500
 """An item's share of an index, about, besides its text."""
 _SHARE_BYTES = 150
 """A lexeme's share of memory, about."""
-_TRUST_STEPS = 255
 ENTRY_COLUMNS = "id, text, time, source, kind, thread, tier, trust, expires, vector"
 
 
 @dataclass(frozen=True, slots=True)
 class HeldIndex:
-    """An index, and which state of the namespace it is of."""
+    """An index, and the row of its namespace when it was made."""
 
-    namespace: int
-    sequence: int
-    deleted: int
-    items: int
-    space: str | None
+    row: Namespace
     is_whole: bool
     index: _native.ItemIndex
-    shares: Mapping[str, float] = field(default_factory=dict, repr=False)
+    shares: Mapping[str, float]
     """Of a sample: by lexeme of full-text search, the share of items that hold it."""
 
 
@@ -115,10 +99,10 @@ class HeldIndexes:
             if found is not None:
                 self._held.move_to_end(row.namespace)
         before = None if found is None else found[0]
-        if before is not None and (before.namespace, before.space) != (row.number, row.space):
+        if before is not None and (before.row.number, before.row.space) != (row.number, row.space):
             before = None
         if self._fits(row):
-            if before is not None and before.is_whole and before.sequence == row.sequence:
+            if before is not None and before.is_whole and before.row.sequence == row.sequence:
                 return before
             now = _whole(cursor, row, before)
         else:
@@ -155,50 +139,11 @@ class HeldIndexes:
                 self._held.popitem(last=False)
 
 
-def grown(
-    index: _native.ItemIndex, rows: Sequence[Any], deleted: Sequence[int], dim: int | None
-) -> _native.ItemIndex:
-    """Return the index with rows of `ENTRY_COLUMNS` added."""
-    entries: list[Any] = [
-        (
-            number,
-            read_server_text(text),
-            time,
-            number_of(source),
-            number_of(kind),
-            number_of(thread),
-            tier,
-            step_of(trust),
-            expires,
-        )
-        for number, text, time, source, kind, thread, tier, trust, expires, _ in rows
-    ]
-    vectors = None
-    if dim and any(row[-1] is not None for row in rows):
-        import numpy as np
-
-        vectors = np.zeros((len(rows), dim), dtype=np.float32)
-        for at, row in enumerate(rows):
-            if row[-1] is not None and len(row[-1]) == 4 * dim:
-                vectors[at] = np.frombuffer(row[-1], dtype=np.float32)
-    return index.grown(entries, deleted, vectors=vectors)
-
-
-def number_of(name: str) -> int:
-    """Return the number that stands for a name in an index."""
-    return zlib.crc32(name.encode())
-
-
-def step_of(trust: float) -> int:
-    """Return a trust in steps, as an index keeps it."""
-    return round(trust * _TRUST_STEPS)
-
-
 def _whole(cursor: Cursor, row: Namespace, before: HeldIndex | None) -> HeldIndex:
-    if before is None or not before.is_whole or before.sequence < row.pruned:
+    if before is None or not before.is_whole or before.row.sequence < row.pruned:
         index, since = _native.ItemIndex(), 0
     else:
-        index, since = before.index, before.sequence
+        index, since = before.index, before.row.sequence
     cursor.execute(
         f"SELECT {ENTRY_COLUMNS} FROM memory_chunks "
         "WHERE namespace = %s AND sequence > %s ORDER BY id",
@@ -212,13 +157,13 @@ def _whole(cursor: Cursor, row: Namespace, before: HeldIndex | None) -> HeldInde
             [row.namespace, since],
         )
         gone = [number for (number,) in cursor.fetchall()]
-    index = grown(index, rows, gone, row.dim)
-    return HeldIndex(row.number, row.sequence, row.deleted, row.items, row.space, True, index)
+    return HeldIndex(row, True, index.grown(rows, gone, row.dim), {})
 
 
 def _is_good_sample(before: HeldIndex, row: Namespace) -> bool:
     # What was deleted must not stay here, and growth changes what is common.
-    return not before.is_whole and before.deleted == row.deleted and row.items <= before.items * 1.5
+    old = before.row
+    return not before.is_whole and old.deleted == row.deleted and row.items <= old.items * 1.5
 
 
 def _sample(cursor: Cursor, row: Namespace) -> HeldIndex:
@@ -232,9 +177,7 @@ def _sample(cursor: Cursor, row: Namespace) -> HeldIndex:
         {"namespace": row.namespace, "items": SAMPLE_ITEMS},
     )
     rows = cursor.fetchall()
-    index = grown(_native.ItemIndex(), [found[:-1] for found in rows], [], row.dim)
+    index = _native.ItemIndex().grown([found[:-1] for found in rows], [], row.dim)
     counts = Counter(lexeme for found in rows for lexeme in found[-1])
     shares = {lexeme: count / len(rows) for lexeme, count in counts.items()}
-    return HeldIndex(
-        row.number, row.sequence, row.deleted, row.items, row.space, False, index, shares
-    )
+    return HeldIndex(row, False, index, shares)

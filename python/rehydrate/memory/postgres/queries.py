@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from typing import Any
 
+from rehydrate import _native
 from rehydrate._native import server_text
 from rehydrate.memory.items import Filters, MemoryItem
 from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.held import HeldIndex, as_vector, near
-from rehydrate.memory.postgres.rows import (
-    COLUMNS,
-    ITEM_FIELDS,
-    Conditions,
-    Namespace,
-    conditions,
-    item_of,
-    now_ms,
-)
+from rehydrate.memory.postgres.rows import Conditions, Namespace, conditions, now_ms
 from rehydrate.memory.postgres.schema import INDEXED_CHARS
 
 PER_LEG = 48
@@ -39,41 +31,22 @@ _RARE_WORDS = 6
 _WORD = re.compile(r"\w+")
 _QUERY_CHARS = 2_000
 _TEXT = f"left(text, {INDEXED_CHARS})"
-
-
-def is_scan(query: str) -> bool:
-    """Return whether words say too little of a query: then texts are searched for it as it is.
-
-    >>> [is_scan(query) for query in ("go", "c#", "->", "cat")]
-    [True, True, True, False]
-    """
-    query = query.strip()
-    letters = sum(map(str.isalnum, query))
-    return len(query) <= 2 or not letters or (letters <= 2 and not re.search(r"\s", query))
+_COLUMNS = (
+    "id, handle, text, kind, source, thread, tool, principal, tier, trust, parents, time, created, "
+    "confidence, expires, metadata::text, redactions::text, coalesce("
+    "(SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)"
+)
+"""Of a row that `server_items` reads."""
 
 
 def scan(cursor: Cursor, query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:
-    """Return ids of items that contain the query; those where it stands by itself first."""
-    wanted = query.strip().lower()
-    if not wanted or limit == 0:
-        return []
+    """Return ids of items that contain the query; those where it is not inside a word first."""
     cursor.execute(
         f"SELECT id, text FROM memory_chunks WHERE {where.sql} "
         "AND text ILIKE %(pattern)s ORDER BY id DESC",
-        {**where.parameters, "pattern": f"%{like(wanted)}%"},
+        {**where.parameters, "pattern": f"%{like(query.strip().lower())}%"},
     )
-    whole, parts = [], []
-    begins = r"(?<![^\W_])" if wanted[0].isalnum() else ""
-    ends = r"(?![^\W_])" if wanted[-1].isalnum() else ""
-    by_itself = re.compile(begins + re.escape(wanted) + ends)
-    for number, text in cursor:
-        if by_itself.search(text.lower()):
-            whole.append((number, 1.0))
-            if len(whole) == limit:
-                break
-        else:
-            parts.append((number, 0.5))
-    return (whole + parts)[:limit]
+    return _native.scanned(query, cursor.fetchall(), limit)
 
 
 def like(text: str) -> str:
@@ -129,7 +102,7 @@ def candidates(
     union = " UNION ".join(
         f"(SELECT id FROM {name} ORDER BY rank DESC LIMIT %(each)s)" for name in legs
     )
-    beside = " UNION ALL ".join(
+    neighbours = " UNION ALL ".join(
         f"(SELECT id FROM memory_chunks WHERE {where.sql} AND source = here.source "
         f"AND hashtextextended(source, 0) = hashtextextended(here.source, 0) "
         f"AND id {sign} here.id ORDER BY hashtextextended(source, 0), id {order} "
@@ -140,7 +113,7 @@ def candidates(
         f"WITH {ctes}, named AS MATERIALIZED ({union}), "
         "here AS MATERIALIZED (SELECT id, source FROM named JOIN memory_chunks USING (id)) "
         "SELECT id FROM named UNION "
-        f"SELECT beside.id FROM here, LATERAL ({beside}) AS beside",
+        f"SELECT near.id FROM here, LATERAL ({neighbours}) AS near",
         parameters,
     )
     return [number for (number,) in cursor.fetchall()]
@@ -241,20 +214,12 @@ def items_of(
     now = now_ms()
     where = conditions(namespace, filters, now)
     cursor.execute(
-        f"SELECT {COLUMNS} FROM memory_chunks WHERE {where.sql} {more}",
+        f"SELECT {_COLUMNS} FROM memory_chunks WHERE {where.sql} {more}",
         {**where.parameters, **parameters},
     )
-    rows = [dict(zip(ITEM_FIELDS, row, strict=True)) for row in cursor.fetchall()]
-    links = _links_of(cursor, namespace, [row["id"] for row in rows], now)
-    return [(row["id"], item_of(row, namespace, links.get(row["id"], ()))) for row in rows]
-
-
-def _links_of(
-    cursor: Cursor, namespace: str, ids: Sequence[int], now: int
-) -> dict[int, list[tuple[str, str, bool]]]:
-    """Return the links of items, by id: relation, the other's handle, whether it starts here."""
-    if not ids:
-        return {}
+    rows = cursor.fetchall()
+    if not rows:
+        return []
     cursor.execute(
         "SELECT origin, relation, handle, true, number FROM memory_links "
         "JOIN memory_chunks ON target = id WHERE memory_links.namespace = %(namespace)s "
@@ -262,9 +227,6 @@ def _links_of(
         "SELECT target, relation, handle, false, number FROM memory_links "
         "JOIN memory_chunks ON origin = id WHERE memory_links.namespace = %(namespace)s "
         "AND target = ANY(%(ids)s) AND (expires IS NULL OR expires > %(now)s) ORDER BY number",
-        {"namespace": namespace, "ids": list(ids), "now": now},
+        {"namespace": namespace, "ids": [row[0] for row in rows], "now": now},
     )
-    found: dict[int, list[tuple[str, str, bool]]] = {}
-    for number, relation, handle, leaves, _ in cursor.fetchall():
-        found.setdefault(number, []).append((relation, handle, leaves))
-    return found
+    return _native.server_items(namespace, rows, cursor.fetchall())

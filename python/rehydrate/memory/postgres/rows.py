@@ -1,52 +1,22 @@
-"""Items as rows of `memory_chunks`, and filters as conditions on them.
+"""Filters as conditions on rows of `memory_chunks`, and what a namespace's limits remove of them.
 
 Namespace: its row, read for a search, locked for a write, saved with what the write changed.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rehydrate._native import beyond_limits, read_server_text, server_text
+from rehydrate._native import beyond_limits, server_text
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.items import (
-    EPOCH,
-    MILLISECOND,
-    TIERS,
-    Filters,
-    Link,
-    MemoryItem,
-    MemoryLimits,
-    Redaction,
-    moment_of,
-)
+from rehydrate.memory.items import EPOCH, MILLISECOND, TIERS, Filters, MemoryLimits
 from rehydrate.memory.postgres.connections import Cursor
 
 TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
-MAX_NAME_BYTES = 4_096
-MAX_NAMESPACE_BYTES = 1_024
-"""A namespace is in every index, and an entry of an index has 2,700 bytes at most."""
-MAX_TEXT_BYTES = 256 << 20
 _FEW_VALUES = 32
-_WHOLE_CHARS = 50_000
-_WORDS_BYTES = 250_000
-_WORD = re.compile(r"\w+")
-
-_TEXTS = ("text", "kind", "source", "thread", "tool", "principal")
-ITEM_FIELDS = (
-    *("id", "handle", *_TEXTS, "tier", "trust", "parents", "time", "created", "confidence"),
-    *("expires", "metadata", "redactions", "uses"),
-)
-"""Of a row that `item_of` reads."""
-COLUMNS = ", ".join(ITEM_FIELDS[:-1]) + (
-    ", coalesce((SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)"
-)
 
 
 def milliseconds(moment: datetime) -> int:
@@ -57,102 +27,6 @@ def milliseconds(moment: datetime) -> int:
 def now_ms() -> int:
     """Return the time now."""
     return milliseconds(datetime.now(UTC))
-
-
-def verify_namespace(namespace: str) -> str:
-    """Return the namespace; raises InvalidArgumentError for one that a server cannot hold."""
-    if not isinstance(namespace, str) or not namespace:
-        raise InvalidArgumentError(f"namespace is {namespace!r}; pass a name")
-    verify_name("namespace", namespace, MAX_NAMESPACE_BYTES)
-    return namespace
-
-
-def verify_item(item: MemoryItem) -> None:
-    """Refuse an item that is beyond the limits of a store."""
-    size = len(item.text.encode("utf-8", "surrogatepass"))
-    if size > MAX_TEXT_BYTES:
-        raise InvalidArgumentError(
-            f"the text has {size} bytes, the limit is {MAX_TEXT_BYTES}; divide it"
-        )
-    for name in _TEXTS[1:]:
-        verify_name(name, getattr(item, name))
-    for link in item.links:
-        verify_name("relation", link.relation)
-
-
-def verify_name(what: str, name: str, limit: int = MAX_NAME_BYTES) -> None:
-    """Refuse a name that is too long or that no server takes."""
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise InvalidArgumentError(f"{what} has a lone surrogate; leave it out") from None
-    if size > limit:
-        raise InvalidArgumentError(f"{what} has {size} bytes, the limit is {limit}; shorten it")
-    if "\0" in name:
-        raise InvalidArgumentError(f"{what} is {name!r}; leave out the NUL character")
-
-
-def values_of(item: MemoryItem, now: int) -> dict[str, Any]:
-    """Return the columns of a new item; those that the store counts are not among them."""
-    metadata = json.dumps(dict(item.metadata)) if item.metadata else None
-    redactions = json.dumps(item.redactions) if item.redactions else None
-    notes = len(metadata or "") + len(redactions or "")
-    return {
-        **{name: server_text(getattr(item, name)) for name in _TEXTS},
-        "tier": TIER_CODES[item.tier],
-        "trust": float(item.trust),
-        "confidence": float(item.confidence),
-        "parents": json.dumps(item.parents),
-        "time": now if item.time is None else milliseconds(item.time),
-        "created": now,
-        "expires": None if item.expires is None else milliseconds(item.expires),
-        "metadata": metadata,
-        "redactions": redactions,
-        "bytes": len(item.text.encode("utf-8", "surrogatepass")) + notes,
-        "indexed": words_of(item.text),
-    }
-
-
-def words_of(text: str) -> str:
-    """Return what full-text search reads of a text: all of it, or each word of a long one once.
-
-    A tsvector has at most 1 MB.
-    """
-    if len(text) <= _WHOLE_CHARS:
-        return server_text(text)
-    words, size = dict.fromkeys(_WORD.findall(text.lower())), 0
-    kept = []
-    for word in words:
-        size += len(word.encode("utf-8", "replace")) + 1
-        if size > _WORDS_BYTES:
-            break
-        if len(word) < 1_000:
-            kept.append(word)
-    return server_text(" ".join(kept))
-
-
-def item_of(
-    row: Mapping[str, Any], namespace: str, links: Sequence[tuple[str, str, bool]]
-) -> MemoryItem:
-    """Rebuild an item. It passed the checks when it was added, so they are skipped."""
-    fields = {
-        **{name: read_server_text(row[name]) for name in _TEXTS},
-        **{name: row[name] for name in ("handle", "trust", "confidence", "uses")},
-        "tier": TIERS[row["tier"]],
-        "parents": tuple(row["parents"]),
-        "time": moment_of(row["time"]),
-        "expires": None if row["expires"] is None else moment_of(row["expires"]),
-        "metadata": row["metadata"] or {},
-        "links": tuple([Link(kind, other) for kind, other, leaves in links if leaves]),
-        "namespace": namespace,
-        "created": moment_of(row["created"]),
-        "linked_from": tuple([Link(kind, other) for kind, other, leaves in links if not leaves]),
-        "redactions": tuple([Redaction(*span) for span in row["redactions"] or ()]),
-    }
-    item = object.__new__(MemoryItem)
-    for name, value in fields.items():
-        object.__setattr__(item, name, value)
-    return item
 
 
 class Conditions(NamedTuple):
@@ -244,7 +118,7 @@ _COLUMNS = (
     "space, dim"
 )
 _DELETIONS_KEPT = 50_000
-"""Deletions that caches in other processes can catch up with; behind more they begin again."""
+"""Deletions that caches in other processes can catch up with; after more they begin again."""
 
 
 @dataclass(slots=True)
@@ -293,7 +167,11 @@ class Namespace:
         """Hold the namespace to one model: vectors of two are never compared."""
         if self.space is None:
             self.space, self.dim = space, dim
-        elif (self.space, self.dim) != (space, dim):
+        self.check_space(space, dim)
+
+    def check_space(self, space: str, dim: int) -> None:
+        """Refuse vectors of another model than the namespace has."""
+        if (self.space, self.dim) != (space, dim):
             raise InvalidArgumentError(
                 f"vectors of {space!r} ({dim} components) where this namespace has those of "
                 f"{self.space!r} ({self.dim}); use that model, or another namespace"
@@ -356,9 +234,9 @@ class Namespace:
                 **parameters,
             },
         )
-        count: int = cursor.fetchone()[0]
+        ((count,),) = cursor.fetchall()
         self.sequence += count
-        return count
+        return int(count)
 
     def save(self, cursor: Cursor) -> None:
         """Write what changed."""

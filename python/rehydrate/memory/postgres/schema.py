@@ -59,7 +59,8 @@ CREATE TABLE memory_chunks (
     text text NOT NULL,
     words tsvector NOT NULL,
     vector bytea,
-    UNIQUE (namespace, handle)
+    UNIQUE (namespace, handle),
+    UNIQUE (id, namespace)
 );
 COMMENT ON COLUMN memory_chunks.time IS 'milliseconds since 1970, as are created and expires';
 CREATE INDEX memory_chunks_order ON memory_chunks (namespace, id);
@@ -78,20 +79,23 @@ CREATE INDEX memory_chunks_words ON memory_chunks USING gin (namespace, words);
 CREATE INDEX memory_chunks_trigrams
     ON memory_chunks USING gin (namespace, left(text, {INDEXED_CHARS}) gin_trgm_ops);
 CREATE TABLE memory_uses (
-    id bigint PRIMARY KEY REFERENCES memory_chunks ON DELETE CASCADE,
+    id bigint PRIMARY KEY,
     namespace text NOT NULL,
     uses bigint NOT NULL,
-    used bigint NOT NULL
+    used bigint NOT NULL,
+    FOREIGN KEY (id, namespace) REFERENCES memory_chunks (id, namespace) ON DELETE CASCADE
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE memory_uses IS
     'how often searches returned an item: a count in its own row would write all of its indexes';
 CREATE TABLE memory_links (
     namespace text NOT NULL REFERENCES memory_namespaces ON DELETE CASCADE,
-    origin bigint NOT NULL REFERENCES memory_chunks ON DELETE CASCADE,
+    origin bigint NOT NULL,
     relation text NOT NULL,
-    target bigint NOT NULL REFERENCES memory_chunks ON DELETE CASCADE,
+    target bigint NOT NULL,
     number bigint GENERATED ALWAYS AS IDENTITY,
-    PRIMARY KEY (origin, target, relation)
+    PRIMARY KEY (origin, target, relation),
+    FOREIGN KEY (origin, namespace) REFERENCES memory_chunks (id, namespace) ON DELETE CASCADE,
+    FOREIGN KEY (target, namespace) REFERENCES memory_chunks (id, namespace) ON DELETE CASCADE
 );
 CREATE INDEX memory_links_target ON memory_links (target);
 CREATE INDEX memory_links_namespace ON memory_links (namespace);
@@ -110,32 +114,6 @@ CREATE TABLE memory_writes (
 CREATE INDEX memory_writes_moment ON memory_writes (moment);
 COMMENT ON TABLE memory_writes IS
     'what a write returned: a client that lost its connection asks here instead of writing twice';
-"""
-
-_TABLES_OF_NAMESPACES = (
-    "memory_namespaces",
-    "memory_chunks",
-    "memory_uses",
-    "memory_links",
-    "memory_deletions",
-    "memory_writes",
-)
-
-
-def _secured(*tables: str) -> str:
-    """Return the step by which a role that owns no table sees one namespace's rows."""
-    return "".join(
-        f"""
-ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
-CREATE POLICY {table}_of_namespace ON {table}
-    USING (namespace = current_setting('rehydrate.namespace', true))
-    WITH CHECK (namespace = current_setting('rehydrate.namespace', true));
-"""
-        for table in tables
-    )
-
-
-_THREADS = """
 CREATE TABLE memory_threads (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace text NOT NULL,
@@ -144,43 +122,38 @@ CREATE TABLE memory_threads (
     changed bigint NOT NULL,
     records bigint NOT NULL DEFAULT 0,
     bytes bigint NOT NULL DEFAULT 0,
-    UNIQUE (namespace, name)
+    UNIQUE (namespace, name),
+    UNIQUE (id, namespace)
 );
 CREATE TABLE memory_thread_records (
     namespace text NOT NULL,
-    thread bigint NOT NULL REFERENCES memory_threads ON DELETE CASCADE,
+    thread bigint NOT NULL,
     number bigint NOT NULL,
     kind smallint NOT NULL,
     time float8 NOT NULL,
     body text NOT NULL,
-    PRIMARY KEY (thread, number)
+    PRIMARY KEY (thread, number),
+    FOREIGN KEY (thread, namespace) REFERENCES memory_threads (id, namespace) ON DELETE CASCADE
 );
-""" + _secured("memory_threads", "memory_thread_records")
-
-# What belongs to a row is of the row's own namespace: a key alone would let a tenant whom the
-# policies hold write under the thread or the item of another. Rows that are there stay.
-_OF_ONE_NAMESPACE = "".join(
-    f"""
-ALTER TABLE {table} ADD CONSTRAINT {table}_{column}_namespace FOREIGN KEY ({column}, namespace)
-    REFERENCES {of} (id, namespace) ON DELETE CASCADE NOT VALID;
 """
-    for table, column, of in (
-        ("memory_uses", "id", "memory_chunks"),
-        ("memory_links", "origin", "memory_chunks"),
-        ("memory_links", "target", "memory_chunks"),
-        ("memory_thread_records", "thread", "memory_threads"),
+# What belongs to a row is of the row's own namespace: a key alone would let a tenant whom the
+# policies hold write under the thread or the item of another.
+
+_SECURED = "".join(
+    f"""
+ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;
+CREATE POLICY {table}_of_namespace ON {table}
+    USING (namespace = current_setting('rehydrate.namespace', true))
+    WITH CHECK (namespace = current_setting('rehydrate.namespace', true));
+"""
+    for table in (
+        *("memory_namespaces", "memory_chunks", "memory_uses", "memory_links", "memory_deletions"),
+        *("memory_writes", "memory_threads", "memory_thread_records"),
     )
 )
+"""By which a role that owns no table sees one namespace's rows."""
 
-STEPS = {
-    "001 tables": _TABLES,
-    "002 row level security": _secured(*_TABLES_OF_NAMESPACES),
-    "003 threads": _THREADS,
-    "004 keys of one namespace": (
-        "ALTER TABLE memory_chunks ADD UNIQUE (id, namespace);"
-        "ALTER TABLE memory_threads ADD UNIQUE (id, namespace);" + _OF_ONE_NAMESPACE
-    ),
-}
+STEPS = {"001 tables": _TABLES + _SECURED}
 
 _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".join(
     f"CREATE INDEX memory_chunks_near_{dim} ON memory_chunks "

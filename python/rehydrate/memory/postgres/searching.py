@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rehydrate import _engine, _native
 from rehydrate._native import server_text
-from rehydrate.memory.items import Filters, Fusion, Hit, Recalled
+from rehydrate.memory.items import Filters, Fusion, Hit, Recalled, Vectors
 from rehydrate.memory.postgres import queries
 from rehydrate.memory.postgres.connections import Cursor
-from rehydrate.memory.postgres.held import (
-    ENTRY_COLUMNS,
-    HeldIndex,
-    HeldIndexes,
-    grown,
-    near,
-    number_of,
-    step_of,
-    verify_space,
-    written,
-)
-from rehydrate.memory.postgres.rows import (
-    TIER_CODES,
-    Namespace,
-    conditions,
-    milliseconds,
-    now_ms,
-)
+from rehydrate.memory.postgres.held import ENTRY_COLUMNS, HeldIndex, HeldIndexes, near, written
+from rehydrate.memory.postgres.rows import Namespace, conditions, now_ms
 
 _PER_TEXT = 8
 _READ_CHARS = 4_000
@@ -44,10 +27,15 @@ _BATCH = 100
 
 
 def nearest(
-    cursor: Cursor, row: Namespace, texts: Sequence[str], rows: Any, each: int, now: int
+    cursor: Cursor,
+    row: Namespace,
+    texts: Sequence[str],
+    asked: Vectors | None,
+    each: int,
+    now: int,
 ) -> list[int]:
     """Return the ids of the nearest of each text by the server's vectors."""
-    vectors = _engine.embed(texts) if rows is None else rows
+    vectors = _engine.embed(texts) if asked is None else asked.rows
     dim = vectors.shape[1]
     cursor.execute(
         "SELECT DISTINCT near.id FROM unnest(%(vectors)s::text[]) AS asked(vector), "
@@ -123,8 +111,8 @@ def _quoted(lexeme: str) -> str:
     return f"'{escaped}'"
 
 
-Ranked = tuple[int, float, float, float, float]
-"""Id, score, words, trigrams, cosine (NaN where there is none)."""
+Ranked = tuple[int, float, float, float, float | None]
+"""Id, score, words, trigrams, cosine."""
 
 
 class Searcher:
@@ -144,51 +132,36 @@ class Searcher:
         limit: int,
         name: str,
         fusion: Fusion | None,
-        space: str | None,
-        rows: Any,
+        vectors: Vectors | None,
         filters: Filters,
     ) -> list[Hit]:
-        """Return the best matches, best first; `rows` holds the query's vector of `space`."""
+        """Return the best matches, best first; `vectors` has one row, the query's."""
         now = now_ms()
         namespace = Namespace.find(cursor, name)
         if namespace is None:
             return []
         where = conditions(name, filters, now)
-        if space is not None and namespace.space is not None:
-            verify_space(namespace, space, rows.shape[1])
-        elif space is not None:
-            rows = None  # nothing here has a vector of the caller's
-        if queries.is_scan(query) and rows is None:
-            found = [
-                (number, score, score, 1.0, math.nan)
-                for number, score in queries.scan(cursor, query, where, limit)
-            ]
+        if vectors is not None and namespace.space is None:
+            vectors = None  # nothing here has a vector of the caller's
+        if vectors is not None:
+            namespace.check_space(vectors.space, vectors.rows.shape[1])
+        found: Sequence[Ranked]
+        if vectors is None and _native.is_scan(query):
+            scanned = queries.scan(cursor, query, where, limit)
+            found = [(number, score, score, 1.0, None) for number, score in scanned]
         elif fusion == "weighted":
-            found = [
-                (number, score, text, trigram, math.nan if cosine is None else cosine)
-                for number, score, text, trigram, cosine in queries.weighted(
-                    cursor, namespace, query, where, limit, self._near(query, rows)
-                )
-            ]
+            asked = self._near(query, vectors)
+            found = queries.weighted(cursor, namespace, query, where, limit, asked)
         else:
-            found = self._ranked(cursor, namespace, query, limit, fusion, rows, filters, now)
+            found = self._ranked(cursor, namespace, query, limit, fusion, vectors, filters, now)
         ids = [number for number, *_ in found]
         more = "AND id = ANY(%(ids)s)"
         items = dict(queries.items_of(cursor, name, filters, more, ids=ids)) if ids else {}
         kept = [hit for hit in found if hit[0] in items][:limit]
-        texts = [items[hit[0]].text for hit in kept]
+        places = _native.snippets([items[hit[0]].text for hit in kept], query)
         return [
-            Hit(
-                items[number],
-                text[start:end],
-                score,
-                words,
-                trigram,
-                None if math.isnan(cosine) else cosine,
-            )
-            for (number, score, words, trigram, cosine), text, (start, end) in zip(
-                kept, texts, _native.snippets(texts, query), strict=True
-            )
+            Hit(items[hit[0]], items[hit[0]].text[start:end], *hit[1:])
+            for hit, (start, end) in zip(kept, places, strict=True)
         ]
 
     def _ranked(
@@ -198,7 +171,7 @@ class Searcher:
         query: str,
         limit: int,
         fusion: Fusion | None,
-        rows: Any,
+        vectors: Vectors | None,
         filters: Filters,
         now: int,
     ) -> list[Ranked]:
@@ -207,28 +180,26 @@ class Searcher:
         arguments: dict[str, Any] = {
             "limit": limit * 2 if filters.get("min_trust") else limit,
             "now_ms": now,
-            "vector": rows,
+            "vector": None if vectors is None else vectors.rows,
             "fusion": fusion,
         }
         if held.is_whole:
-            return held.index.search(query, **arguments, **_numbers(filters))
+            return held.index.search(query, filters, **arguments)
         self.lacked_vectors |= not self._has_vectors
         where = conditions(namespace.namespace, filters, now)
-        near = self._near(query, rows)
+        near = self._near(query, vectors)
         ids = queries.candidates(cursor, namespace, held, query, where, limit, near)
         index = self._with_candidates(cursor, namespace, held, ids)
-        found: list[Ranked]
-        found = index.search(query, allowed=ids, **arguments)
-        return found
+        return index.search(query, {}, allowed=ids, **arguments)
 
     def _with_candidates(
         self, cursor: Cursor, namespace: Namespace, held: HeldIndex, ids: Sequence[int]
-    ) -> Any:
+    ) -> _native.ItemIndex:
         cursor.execute(
             f"SELECT {ENTRY_COLUMNS} FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
             [namespace.namespace, list(ids)],
         )
-        return grown(held.index, cursor.fetchall(), [], namespace.dim)
+        return held.index.grown(cursor.fetchall(), [], namespace.dim)
 
     def recall(
         self,
@@ -236,36 +207,26 @@ class Searcher:
         texts: Sequence[str],
         k: int,
         name: str,
-        space: str | None,
-        rows: Any,
+        vectors: Vectors | None,
     ) -> list[list[Recalled]]:
-        """Return the nearest items of each text, or of each of `rows` of `space`."""
+        """Return the nearest items of each text, or of each row of `vectors`."""
         namespace = Namespace.find(cursor, name)
-        nothing: list[list[Recalled]] = [[] for _ in texts]
-        if namespace is None:
-            return nothing
-        if space is not None:
-            if namespace.space is None:
-                return nothing
-            verify_space(namespace, space, rows.shape[1])
+        if namespace is None or (vectors is not None and namespace.space is None):
+            return [[] for _ in texts]
+        if vectors is not None:
+            namespace.check_space(vectors.space, vectors.rows.shape[1])
         held = self._indexes.current(cursor, namespace)
         now = now_ms()
-        index, arguments = held.index, {"now_ms": now, "vectors": rows}
+        index, ids = held.index, None
         if not held.is_whole:
             if self._has_vectors:
-                ids = nearest(cursor, namespace, texts, rows, k, now)
+                ids = nearest(cursor, namespace, texts, vectors, k, now)
             else:
                 self.lacked_vectors = True
                 ids = sharing_words(cursor, namespace, held, texts, k, now)
             index = self._with_candidates(cursor, namespace, held, ids)
-            arguments["allowed"] = ids
-        if rows is not None:
-            found = index.recall(texts, k=k, **arguments)
-        else:
-            found = index.recall(texts, k=max(k, 2), centred=True, **arguments)
-            if all(len(row) < 2 for row in found):  # one item has nothing in common with others
-                alone = index.recall(texts, k=1, **arguments)
-                found = [[(number, 2 * cosine - 1) for number, cosine in row] for row in alone]
+        rows = None if vectors is None else vectors.rows
+        found = index.recall(texts, k=k, now_ms=now, vectors=rows, allowed=ids)
         cursor.execute(
             "SELECT id, handle FROM memory_chunks WHERE namespace = %s AND id = ANY(%s)",
             [name, list({number for row in found for number, _ in row})],
@@ -276,27 +237,9 @@ class Searcher:
             for row in found
         ]
 
-    def _near(self, query: str, rows: Any) -> Any:
+    def _near(self, query: str, vectors: Vectors | None) -> Any:
         """Return the query's vector for the server; None where it has no vectors."""
         if not self._has_vectors:
             return None
-        row = _engine.embed([query])[0] if rows is None else rows[0]
+        row = _engine.embed([query])[0] if vectors is None else vectors.rows[0]
         return row if row.any() else None
-
-
-def _numbers(filters: Filters) -> dict[str, Any]:
-    """Return filters as an index takes them."""
-    numbers: dict[str, Any] = {}
-    for name, argument in (("kinds", "kinds"), ("sources", "sources"), ("threads", "sessions")):
-        values: Any = filters.get(name)
-        if values is not None:
-            numbers[argument] = [number_of(server_text(value)) for value in values]
-    if (tiers := filters.get("tiers")) is not None:
-        numbers["tiers"] = sum(1 << TIER_CODES[tier] for tier in set(tiers))
-    if (after := filters.get("after")) is not None:
-        numbers["after_ms"] = milliseconds(after)
-    if (before := filters.get("before")) is not None:
-        numbers["before_ms"] = milliseconds(before)
-    if (trust := filters.get("min_trust")) is not None:
-        numbers["min_trust"] = step_of(trust)
-    return numbers

@@ -44,16 +44,11 @@ from rehydrate.memory.postgres.connections import (
     STATEMENT_SECONDS,
     Connections,
     Cursor,
-)
-from rehydrate.memory.postgres.held import HeldIndexes, checked_rows, near_texts
-from rehydrate.memory.postgres.queries import items_of
-from rehydrate.memory.postgres.rows import (
-    TIER_CODES,
-    Namespace,
-    now_ms,
-    verify_item,
     verify_namespace,
 )
+from rehydrate.memory.postgres.held import HeldIndexes, checked_vectors, near_texts
+from rehydrate.memory.postgres.queries import items_of
+from rehydrate.memory.postgres.rows import TIER_CODES, Namespace, now_ms
 from rehydrate.memory.postgres.schema import migrate, verify_schema
 from rehydrate.memory.postgres.searching import Searcher
 from rehydrate.memory.postgres.thread_records import ThreadRecords
@@ -130,33 +125,28 @@ class PostgresStore:
     ) -> builtins.list[Added]:
         """Add all of the items or none, in one transaction."""
         verify_namespace(namespace)
-        for item in items:
-            verify_item(item)
         if not items:
             return []
-        rows = checked_rows(vectors, len(items))
-        handles = _native.handles(namespace, [(item.source, item.text) for item in items])
-        space = None if vectors is None else vectors.space
+        checked = checked_vectors(vectors, len(items))
+        numbers = None if checked is None else checked.rows
+        rows = _native.server_rows(namespace, items, now_ms(), numbers)
         texts = [item.text for item in items]
-        near = near_texts(texts, rows) if self._has_vectors else None
-        new = NewItems(items, handles, space, rows, near)
+        near = near_texts(texts, checked) if self._has_vectors else None
+        new = NewItems(items, rows, checked, near)
 
         def work(cursor: Cursor) -> builtins.list[bool]:
             self._uses.write(cursor, namespace)
             return add_items(cursor, namespace, new, self._language, self._limits)
 
         created = self._connections.write(namespace, work)
-        embedded = [True] * len(items) if rows is None else rows.any(axis=1).tolist()
+        embedded = [True] * len(items) if numbers is None else numbers.any(axis=1).tolist()
         return [
-            Added(handle, is_new, item.redactions, has_vector)
-            for item, handle, is_new, has_vector in zip(
-                items, handles, created, embedded, strict=True
-            )
+            Added(row[0], is_new, item.redactions, has_vector)
+            for item, row, is_new, has_vector in zip(items, rows, created, embedded, strict=True)
         ]
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:
         """Return the item; raises UnknownHandleError."""
-        verify_namespace(namespace)
         _verified(handle)
 
         work = partial(
@@ -176,7 +166,6 @@ class PostgresStore:
         **filters: Unpack[Filters],
     ) -> builtins.list[MemoryItem]:
         """Return items in the order in which they were added."""
-        verify_namespace(namespace)
         order, sign = ("DESC", "<") if newest_first else ("ASC", ">")
         left = math.inf if limit is None else limit
         found: builtins.list[MemoryItem] = []
@@ -218,16 +207,12 @@ class PostgresStore:
         meaning, in one statement; the engine ranks them. ``fusion="weighted"`` is one statement
         that also ranks on the server.
         """
-        verify_namespace(namespace)
         if not query.strip() or limit == 0:
             return []
-        rows = checked_rows(vectors, 1)
-        space = None if vectors is None else vectors.space
+        checked = checked_vectors(vectors, 1)
 
         def work(cursor: Cursor) -> builtins.list[Hit]:
-            return self._searcher.search(
-                cursor, query, limit, namespace, fusion, space, rows, filters
-            )
+            return self._searcher.search(cursor, query, limit, namespace, fusion, checked, filters)
 
         hits = self._connections.read(namespace, work)
         is_full = self._uses.count(namespace, [hit.handle for hit in hits])
@@ -244,15 +229,13 @@ class PostgresStore:
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
         """Return the k nearest items of each text or row, as the embedded store does."""
-        verify_namespace(namespace)
-        rows = None if vectors is None else checked_rows(vectors, len(vectors.rows))
-        space = None if vectors is None else vectors.space
-        asked = [*texts] or [""] * (0 if rows is None else len(rows))
+        checked = None if vectors is None else checked_vectors(vectors, len(vectors.rows))
+        asked = [*texts] or [""] * (0 if checked is None else len(checked.rows))
         if not asked:
             return []
 
         def work(cursor: Cursor) -> builtins.list[builtins.list[Recalled]]:
-            return self._searcher.recall(cursor, asked, k, namespace, space, rows)
+            return self._searcher.recall(cursor, asked, k, namespace, checked)
 
         return self._connections.read(namespace, work)
 
@@ -267,7 +250,6 @@ class PostgresStore:
         self, name: str, change: Callable[[Cursor, Namespace], int], *, long: bool = True
     ) -> int:
         """Change items of a namespace with its row locked; return how many, 0 without a row."""
-        verify_namespace(name)
 
         def work(cursor: Cursor) -> int:
             row = Namespace.find(cursor, name, lock=True)
@@ -292,7 +274,6 @@ class PostgresStore:
         The rows are gone at once, in every process. Their bytes leave the table's file with the
         server's next vacuum, and write-ahead logs and backups as the server's settings say.
         """
-        verify_namespace(namespace)
         self._indexes.drop(namespace)
         if not everything:
             column, value = ("source", source) if source is not None else ("thread", thread)
@@ -312,9 +293,9 @@ class PostgresStore:
                 "SELECT count(*) FROM gone",
                 [namespace],
             )
-            gone: int = cursor.fetchone()[0]
+            ((gone,),) = cursor.fetchall()
             cursor.execute("DELETE FROM memory_namespaces WHERE namespace = %s", [namespace])
-            return gone
+            return int(gone)
 
         return self._connections.write(namespace, work, long=True)
 
@@ -329,7 +310,6 @@ class PostgresStore:
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
         """Link an item to another and return whether the link is new."""
-        verify_namespace(namespace)
         _verified([handle, other])
 
         def work(cursor: Cursor) -> bool:
@@ -341,11 +321,11 @@ class PostgresStore:
 
     def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int:
         """Set vectors of another model on items and return how many of the items exist."""
-        verify_namespace(namespace)
-        rows, space = checked_rows(vectors, len(handles)), vectors.space
+        checked = checked_vectors(vectors, len(handles))
+        assert checked is not None
         return self._change(
             namespace,
-            lambda cursor, row: set_vectors(cursor, row, handles, space, rows, self._has_vectors),
+            lambda cursor, row: set_vectors(cursor, row, handles, checked, self._has_vectors),
         )
 
     def drop_vectors(self, *, namespace: str) -> int:
@@ -354,7 +334,6 @@ class PostgresStore:
 
     def stats(self, *, namespace: str) -> MemoryStats:
         """Return figures of the namespace."""
-        verify_namespace(namespace)
 
         def work(cursor: Cursor) -> MemoryStats:
             held = self._indexes.held_bytes(namespace)
@@ -372,7 +351,7 @@ class PostgresStore:
             cursor.execute("SELECT namespace FROM memory_namespaces")
             return sorted([name for (name,) in cursor.fetchall()])
 
-        return self._connections.read("", work)
+        return self._connections.read(None, work)
 
     def verify(self) -> VerifyReport:
         """Check that each text is the one that its handle was made of, and the counts."""
@@ -385,7 +364,7 @@ class PostgresStore:
 
     def rebuild(self, *, namespace: str | None = None) -> int:
         """Make the words and the server's vectors of items anew; return how many there are."""
-        names = self.namespaces() if namespace is None else [verify_namespace(namespace)]
+        names = self.namespaces() if namespace is None else [namespace]
         return sum(self._rebuild(name) for name in names)
 
     def _rebuild(self, name: str) -> int:
@@ -418,7 +397,7 @@ _HELD = "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)"
 
 
 def _verified(handles: str | Sequence[str]) -> builtins.list[str]:
-    """Return handles as a list; raises InvalidArgumentError for one that is none."""
+    """Return handles as a list; raises InvalidArgumentError for one that cannot be."""
     wanted = [handles] if isinstance(handles, str) else [*handles]
     for handle in wanted:
         if "\0" in handle or not handle.isascii():

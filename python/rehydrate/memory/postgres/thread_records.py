@@ -7,10 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rehydrate._native import read_server_text, server_text
-from rehydrate.errors import InvalidArgumentError, StoreConflictError, StoreCorruptError
+from rehydrate._native import (
+    check_server_name,
+    check_thread_records,
+    read_server_text,
+    server_text,
+)
+from rehydrate.errors import InvalidArgumentError, StoreCorruptError
 from rehydrate.memory.postgres.connections import Connections, Cursor
-from rehydrate.memory.postgres.rows import now_ms, verify_name, verify_namespace
+from rehydrate.memory.postgres.rows import now_ms
 from rehydrate.memory.store import ThreadRow
 
 _COLUMNS = "id, name, created, changed, records, bytes"
@@ -28,7 +33,7 @@ class ThreadRecords:
 
     def thread(self, namespace: str, name: str) -> ThreadRow | None:
         """Return what a thread is, None where there is none of that name."""
-        _verify(namespace, name)
+        _verify(name)
 
         def work(cursor: Cursor) -> ThreadRow | None:
             found = _find(cursor, namespace, name)
@@ -38,7 +43,6 @@ class ThreadRecords:
 
     def threads(self, namespace: str) -> builtins.list[ThreadRow]:
         """Return the threads of a namespace, the last changed first."""
-        verify_namespace(namespace)
 
         def work(cursor: Cursor) -> builtins.list[ThreadRow]:
             cursor.execute(
@@ -57,7 +61,7 @@ class ThreadRecords:
 
         Raises StoreConflictError where the thread has another number of records.
         """
-        _verify(namespace, name)
+        _verify(name)
         for _, time, _ in records:
             if not math.isfinite(time):
                 raise InvalidArgumentError(f"a record's time is {time}; pass seconds since 1970")
@@ -73,8 +77,7 @@ class ThreadRecords:
                 )
                 # None where another process made it meanwhile.
                 found = cursor.fetchone() or _find(cursor, namespace, name, lock=True)
-            if found is None or found[4] != expected:
-                raise self._conflict(name, expected, None if found is None else found[4])
+            self._check(name, expected, found)
             bodies = [server_text(body) for _, _, body in records]
             cursor.execute(
                 "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
@@ -106,7 +109,7 @@ class ThreadRecords:
 
         Raises StoreCorruptError where one is missing.
         """
-        _verify(namespace, name)
+        _verify(name)
 
         def work(cursor: Cursor) -> builtins.list[tuple[int, float, str]]:
             found = _find(cursor, namespace, name)
@@ -133,12 +136,11 @@ class ThreadRecords:
         self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
     ) -> None:
         """Put other bodies in the place of some records."""
-        _verify(namespace, name)
+        _verify(name)
 
         def work(cursor: Cursor) -> None:
             found = _find(cursor, namespace, name, lock=True)
-            if found is None or found[4] != expected:
-                raise self._conflict(name, expected, None if found is None else found[4])
+            self._check(name, expected, found)
             for number, _ in bodies:
                 if not 0 <= number < expected:
                     raise InvalidArgumentError(
@@ -165,7 +167,7 @@ class ThreadRecords:
 
     def purge_thread(self, namespace: str, name: str) -> int:
         """Delete a thread; return how many records it had."""
-        _verify(namespace, name)
+        _verify(name)
 
         def work(cursor: Cursor) -> int:
             cursor.execute(
@@ -177,26 +179,14 @@ class ThreadRecords:
 
         return self._connections.write(namespace, work)
 
-    def _conflict(self, name: str, expected: int, has: int | None) -> StoreConflictError:
-        if has is None:
-            problem, remedy = f"thread {name!r} is not there any more", "open it anew"
-        elif expected == 0:
-            problem = f"there is a thread {name!r} already"
-            remedy = "open that one, or take another name"
-        else:
-            problem = (
-                f"thread {name!r} has {has} records, not the {expected} that were read: "
-                "others wrote to it"
-            )
-            remedy = "open it again; nothing of this call was written"
-        return StoreConflictError(self.path, problem, remedy)
+    def _check(self, name: str, expected: int, found: Any) -> None:
+        check_thread_records(self.path, name, expected, None if found is None else found[4])
 
 
-def _verify(namespace: str, name: str) -> None:
-    verify_namespace(namespace)
+def _verify(name: str) -> None:
     if not name:
         raise InvalidArgumentError("thread is empty; name the conversation that is meant")
-    verify_name("thread", name, _MAX_THREAD_BYTES)
+    check_server_name("thread", name, _MAX_THREAD_BYTES)
 
 
 def _find(cursor: Cursor, namespace: str, name: str, *, lock: bool = False) -> Any:

@@ -16,16 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import TextIndex, checked_limit
+from rehydrate._native import TextIndex, checked_limit, chunks as chunks_of, split_front_matter
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.folder import (
-    CHUNK_TOKENS,
-    SUFFIXES,
-    chunks as chunks_of,
-    files_in,
-    read_note,
-    split_front_matter,
-)
+from rehydrate.memory.folder import CHUNK_TOKENS, SUFFIXES, files_in, read_note
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// Texts beyond this are refused: SQLite itself ends a little above.
 const MAX_TEXT_BYTES: usize = 256 << 20;
 /// Names of namespaces, sources, kinds, relations and such.
-const MAX_NAME_BYTES: usize = 4096;
+pub const MAX_NAME_BYTES: usize = 4096;
 const PREFIX: &str = "mem_";
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// How often two texts are thought to meet in a key: 128 bits make once unlikely, but for who is looking for it.
@@ -90,7 +90,9 @@ impl NewItem {
         }
     }
 
-    pub(super) fn verify(&self) -> Result<()> {
+    /// # Errors
+    /// A text or a name beyond its limit, a share that is none, a vector that cannot be kept.
+    pub fn verify(&self) -> Result<()> {
         if self.text.is_empty() {
             return Err(Error::Argument("the text is empty; an item holds at least one character".into()));
         }
@@ -101,11 +103,11 @@ impl NewItem {
         for (what, name) in [
             ("kind", &self.kind),
             ("source", &self.source),
-            ("session", &self.session),
+            ("thread", &self.session),
             ("tool", &self.tool),
             ("principal", &self.principal),
         ] {
-            verify_name(what, name)?;
+            verify_name(what, name, MAX_NAME_BYTES)?;
         }
         self.links.iter().try_for_each(|(relation, _)| verify_relation(relation))?;
         for (what, share) in [("trust", self.trust), ("confidence", self.confidence)] {
@@ -121,7 +123,8 @@ impl NewItem {
     }
 
     /// Bytes that limits count: text, vector and notes.
-    pub(super) fn held_bytes(&self) -> usize {
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
         let notes =
             self.meta_json.as_ref().map_or(0, String::len) + self.redactions_json.as_ref().map_or(0, String::len);
         self.text.len() + self.vector.as_ref().map_or(0, |vector| vector.len() * size_of::<f32>()) + notes
@@ -190,10 +193,10 @@ pub struct Filter {
 
 /// # Errors
 /// A name too long, or with a NUL, which cannot be told apart everywhere.
-pub(super) fn verify_name(what: &str, name: &str) -> Result<()> {
-    if name.len() > MAX_NAME_BYTES {
+pub fn verify_name(what: &str, name: &str, max_bytes: usize) -> Result<()> {
+    if name.len() > max_bytes {
         let len = name.len();
-        return Err(Error::Argument(format!("{what} has {len} bytes, the limit is {MAX_NAME_BYTES}; shorten it")));
+        return Err(Error::Argument(format!("{what} has {len} bytes, the limit is {max_bytes}; shorten it")));
     }
     if name.contains('\0') {
         return Err(Error::Argument(format!("{what} is {name:?}; leave out the NUL character")));
@@ -207,7 +210,7 @@ pub(super) fn verify_relation(relation: &str) -> Result<()> {
     if relation.is_empty() {
         return Err(Error::Argument("relation is empty; say how the items are related".into()));
     }
-    verify_name("relation", relation)
+    verify_name("relation", relation, MAX_NAME_BYTES)
 }
 
 /// # Errors
@@ -216,7 +219,7 @@ pub(super) fn verify_namespace(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::Argument("namespace is empty; name the one whose memories are meant".into()));
     }
-    verify_name("namespace", name)
+    verify_name("namespace", name, MAX_NAME_BYTES)
 }
 
 /// 128 bits that name an item within its namespace.

@@ -12,7 +12,8 @@ const WHOLE: f32 = 1.0;
 const PART: f32 = 0.5;
 
 /// Whether words say too little of `query`: then it is scanned for.
-pub(super) fn is_for(query: &str) -> bool {
+#[must_use]
+pub fn is_scan(query: &str) -> bool {
     let query = query.trim();
     query.chars().take(3).count() <= 2 || !query.chars().any(char::is_alphanumeric) || has_signs_in_short_words(query)
 }
@@ -30,32 +31,66 @@ pub(super) fn scan(
     filter: &ResolvedFilter,
     limit: usize,
 ) -> Attempt<Vec<(i64, f32)>> {
-    let wanted = query.trim().to_lowercase();
-    if wanted.is_empty() || limit == 0 {
-        return Ok(Vec::new());
-    }
-    let finder = Finder::new(&wanted);
+    let Some(mut scan) = Scan::of(query, limit) else { return Ok(Vec::new()) };
     let condition = filter.condition(reading.namespace.id, reading.now_ms);
     let query =
         format!("SELECT items.id, text FROM items JOIN bodies USING (id) WHERE {condition} ORDER BY items.id DESC");
     let mut statement = reading.transaction.prepare(&query)?;
     let mut rows = statement.query([])?;
-    let (mut whole, mut parts) = (Vec::new(), Vec::new());
-    while let Some(row) = rows.next()? {
+    while !scan.is_full() {
+        let Some(row) = rows.next()? else { break };
         poll()?;
-        let text = String::from_utf8_lossy(row.get_ref(1)?.as_blob().unwrap_or_default()).to_lowercase();
-        match best_match(&text, &wanted, &finder) {
-            Some(WHOLE) => whole.push((row.get(0)?, WHOLE)),
-            Some(score) if parts.len() < limit => parts.push((row.get(0)?, score)),
+        scan.read(row.get(0)?, &String::from_utf8_lossy(row.get_ref(1)?.as_blob().unwrap_or_default()));
+    }
+    Ok(scan.best())
+}
+
+/// A scan of texts, the newest first.
+pub struct Scan {
+    wanted: String,
+    finder: Finder<'static>,
+    limit: usize,
+    whole: Vec<(i64, f32)>,
+    parts: Vec<(i64, f32)>,
+}
+
+impl Scan {
+    /// A scan for a query; None where there is nothing to look for.
+    #[must_use]
+    pub fn of(query: &str, limit: usize) -> Option<Self> {
+        let wanted = query.trim().to_lowercase();
+        let finder = Finder::new(&wanted).into_owned();
+        (!wanted.is_empty() && limit > 0).then_some(Self {
+            wanted,
+            finder,
+            limit,
+            whole: Vec::new(),
+            parts: Vec::new(),
+        })
+    }
+
+    /// Read one text.
+    pub fn read(&mut self, id: i64, text: &str) {
+        match best_match(&text.to_lowercase(), &self.wanted, &self.finder) {
+            Some(WHOLE) => self.whole.push((id, WHOLE)),
+            Some(score) if self.parts.len() < self.limit => self.parts.push((id, score)),
             _ => {}
         }
-        if whole.len() == limit {
-            break;
-        }
     }
-    whole.extend(parts);
-    whole.truncate(limit);
-    Ok(whole)
+
+    /// Whether no further text can be among the best.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.whole.len() == self.limit
+    }
+
+    /// The best items with their scores.
+    #[must_use]
+    pub fn best(mut self) -> Vec<(i64, f32)> {
+        self.whole.append(&mut self.parts);
+        self.whole.truncate(self.limit);
+        self.whole
+    }
 }
 
 fn best_match(text: &str, wanted: &str, finder: &Finder<'_>) -> Option<f32> {
@@ -80,10 +115,10 @@ mod tests {
     #[test]
     fn short_queries_and_signs_are_scanned_for() {
         for query in ["", "x", "go", "記憶", "c#", "c++", "->", "!=", " a ", "::"] {
-            assert!(is_for(query), "{query}");
+            assert!(is_scan(query), "{query}");
         }
         for query in ["cat", "a cat", "foo->bar", "a + b", "e2e4"] {
-            assert!(!is_for(query), "{query}");
+            assert!(!is_scan(query), "{query}");
         }
     }
 

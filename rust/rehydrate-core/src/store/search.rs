@@ -64,7 +64,7 @@ impl Store {
         verify_namespace(namespace)?;
         verify_dim(request.vector.map_or(0, |(vector, _)| vector.len()))?;
         let now_ms = (self.options.clock)();
-        let found = if scan::is_for(request.query) && request.vector.is_none() {
+        let found = if scan::is_scan(request.query) && request.vector.is_none() {
             self.scan(namespace, request, now_ms)?
         } else {
             let mut attempt = 1;

@@ -1,9 +1,11 @@
 //! Threads: append-only logs of conversations, record by record, beside the memories of their namespace.
+use std::path::Path;
+
 use rusqlite::{OptionalExtension, Row, Transaction};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::facade::Store;
-use super::item::{verify_name, verify_namespace};
+use super::item::{MAX_NAME_BYTES, verify_name, verify_namespace};
 use super::problem::{self, Attempt, count_at, count_within, moment, moment_at};
 use super::purge::note_traces;
 use crate::error::{Error, Result, StoreProblem};
@@ -170,11 +172,9 @@ impl Store {
         let now_ms = (self.options.clock)();
         self.connections.write(|transaction| {
             let found = Thread::find(transaction, namespace, name)?;
-            let has = found.as_ref().map(|thread| thread.info.records);
             let thread = match found {
-                Some(thread) if thread.info.records == expected => thread,
                 None if expected == 0 => make(transaction, namespace, name, now_ms)?,
-                _ => return Err(self.conflict(name, expected, has).into()),
+                found => self.unchanged(found, name, expected)?,
             };
             if thread.info.records + records.len() as u64 > MAX_RECORDS {
                 return Err(problem::store(
@@ -231,10 +231,7 @@ impl Store {
         let now_ms = (self.options.clock)();
         self.connections.write(|transaction| {
             let found = Thread::find(transaction, namespace, name)?;
-            let has = found.as_ref().map(|thread| thread.info.records);
-            let Some(mut thread) = found.filter(|thread| thread.info.records == expected) else {
-                return Err(self.conflict(name, expected, has).into());
-            };
+            let mut thread = self.unchanged(found, name, expected)?;
             for (number, body) in bodies {
                 let Some(mut record) =
                     self.read_records(transaction, &thread, *number, expected.min(number + 1))?.pop()
@@ -275,16 +272,12 @@ impl Store {
         Ok(purged)
     }
 
-    fn conflict(&self, name: &str, expected: u64, has: Option<u64>) -> Error {
-        let (problem, remedy) = match (expected, has) {
-            (0, Some(_)) => (format!("there is a thread {name:?} already"), "open that one, or take another name"),
-            (_, None) => (format!("thread {name:?} is not there any more"), "open it anew"),
-            (_, Some(has)) => (
-                format!("thread {name:?} has {has} records, not the {expected} that were read: others wrote to it"),
-                "open it again; nothing of this call was written",
-            ),
-        };
-        problem::store(self.path(), StoreProblem::Conflict, problem, remedy)
+    /// The thread, if it has the records that the caller read.
+    fn unchanged(&self, found: Option<Thread>, name: &str, expected: u64) -> Result<Thread> {
+        match found {
+            Some(thread) if thread.info.records == expected => Ok(thread),
+            found => Err(thread_conflict(self.path(), name, expected, found.map(|thread| thread.info.records))),
+        }
     }
 
     fn damaged(&self, name: &str, number: u64) -> Error {
@@ -331,12 +324,26 @@ fn has_tables(transaction: &Transaction<'_>) -> Attempt<bool> {
     Ok(transaction.prepare_cached(query)?.query_row([], |row| row.get::<_, i64>(0))? > 0)
 }
 
+/// The error for a thread that has another number of records than the caller read; None: it is not there.
+#[must_use]
+pub fn thread_conflict(path: &Path, name: &str, expected: u64, has: Option<u64>) -> Error {
+    let (problem, remedy) = match (expected, has) {
+        (0, Some(_)) => (format!("there is a thread {name:?} already"), "open that one, or take another name"),
+        (_, None) => (format!("thread {name:?} is not there any more"), "open it anew"),
+        (_, Some(has)) => (
+            format!("thread {name:?} has {has} records, not the {expected} that were read: others wrote to it"),
+            "open it again; nothing of this call was written",
+        ),
+    };
+    problem::store(path, StoreProblem::Conflict, problem, remedy)
+}
+
 fn verify_thread(namespace: &str, name: &str) -> Result<()> {
     verify_namespace(namespace)?;
     if name.is_empty() {
         return Err(Error::Argument("thread is empty; name the conversation that is meant".into()));
     }
-    verify_name("thread", name)
+    verify_name("thread", name, MAX_NAME_BYTES)
 }
 
 fn verify_times(records: &[Record]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Writing: every change is one transaction that gives each item it touches a new sequence number.
 use rusqlite::{OptionalExtension, Transaction};
 
-use super::item::{Added, Key, NewItem, handle_of, join, key_in, key_of, verify_name};
+use super::item::{Added, Key, MAX_NAME_BYTES, NewItem, handle_of, join, key_in, key_of, verify_name};
 use super::namespace::{Names, Namespace, Role};
 use super::problem::{Attempt, count_at};
 use crate::embed::is_present;
@@ -69,7 +69,7 @@ impl<'a> WriteTransaction<'a> {
 
     /// Hold the namespace to one model: vectors of two are never compared.
     pub fn settle_space(&mut self, space: &str, dim: usize) -> Attempt<()> {
-        verify_name("space", space)?;
+        verify_name("space", space, MAX_NAME_BYTES)?;
         let dim = dim as i64;
         match &self.namespace.space {
             None => {

@@ -4,7 +4,8 @@ use regex::Regex;
 use unicase::UniCase;
 use unicode_normalization_alignments::UnicodeNormalization;
 
-use super::words::{Meaning, Unreadable, read_time};
+use super::names::Unreadable;
+use super::words::{Meaning, read_time};
 use crate::analysis::python_re::is_digit;
 use crate::caps::grouped;
 
@@ -119,7 +120,7 @@ fn after_and_before(text: &str) -> Option<(&str, &str)> {
         let (first, then) = (&rest[..at], &rest[at + 1..]);
         let last = match then.strip_prefix("and before ") {
             Some(last) => last,
-            None if first.ends_with("day") => return None,
+            None if first == "day" => return None,
             None => then.strip_prefix("before ")?,
         };
         (!last.is_empty()).then_some((first, last))
@@ -187,6 +188,9 @@ mod tests {
             ("past 3d", "One: past 3 days, -"),
             ("after monday and before today", "Outside: monday, today"),
             ("after 2 march before today", "Outside: 2 march, today"),
+            ("after Monday, before Friday", "Outside: monday, friday"),
+            ("after yesterday before today", "Outside: yesterday, today"),
+            ("after the day before yesterday before today", "Outside: day before yesterday, today"),
             ("after the day before yesterday", "Outside: day before yesterday, -"),
             ("before the day before yesterday", "Outside: -, day before yesterday"),
             ("after the day before yesterday and before today", "Outside: day before yesterday, today"),

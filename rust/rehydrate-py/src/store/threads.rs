@@ -1,13 +1,16 @@
 //! The threads in a store's file, for Python: append-only logs of records.
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use rehydrate_core::store::{Record, ThreadInfo};
+use rehydrate_core::store::{self, Record, ThreadInfo};
 
 use super::Open;
 use super::values::Name;
-use crate::errors::detached;
+use crate::convert::Text;
+use crate::errors::{detached, to_py};
+use crate::exit::Running;
 
 /// Name, when it was made and last changed (milliseconds since 1970), records, bytes.
 type ThreadRow = (String, i64, i64, u64, u64);
@@ -85,4 +88,15 @@ impl LocalThreads {
     fn purge_thread(&self, py: Python<'_>, namespace: Name, name: Name) -> PyResult<u64> {
         detached(py, || self.open.core.purge_thread(&namespace.0, &name.0))
     }
+}
+
+/// Refuse to write to a thread that has another number of records than the caller read; None: there is none.
+#[pyfunction]
+#[pyo3(signature = (server, name, expected, has))]
+pub fn check_thread_records(py: Python<'_>, server: &str, name: Text, expected: u64, has: Option<u64>) -> PyResult<()> {
+    let _running = Running::begin();
+    if has == Some(expected) {
+        return Ok(());
+    }
+    Err(to_py(py, &store::thread_conflict(Path::new(server), name.as_str(), expected, has)))
 }

@@ -233,7 +233,7 @@ impl<'py> Values<'py> {
         self.of.set_attribute.bind(self.py).call1((value, name, to)).map(drop)
     }
 
-    fn milliseconds(&self, moment: &Bound<'py, PyAny>) -> PyResult<i64> {
+    pub fn milliseconds(&self, moment: &Bound<'py, PyAny>) -> PyResult<i64> {
         moment.sub(&self.of.epoch)?.floor_div(&self.of.millisecond)?.extract()
     }
 
@@ -241,8 +241,27 @@ impl<'py> Values<'py> {
         self.of.epoch.bind(self.py).add(self.of.millisecond.bind(self.py).mul(milliseconds)?)
     }
 
+    /// A value as JSON in ASCII, which holds any string.
+    pub fn json(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.of.write_json.bind(self.py).call1((value,))
+    }
+
     /// What is to be stored of a `MemoryItem`.
     pub fn new_item(&self, item: &Bound<'py, PyAny>, now_ms: i64) -> PyResult<NewItem> {
+        self.written_item(item, now_ms, &metadata_json)
+    }
+
+    /// The same with metadata in ASCII.
+    pub fn new_ascii_item(&self, item: &Bound<'py, PyAny>, now_ms: i64) -> PyResult<NewItem> {
+        self.written_item(item, now_ms, &|metadata| self.json(&self.py.get_type::<PyDict>().call1((metadata,))?))
+    }
+
+    fn written_item(
+        &self,
+        item: &Bound<'py, PyAny>,
+        now_ms: i64,
+        metadata: &dyn Fn(&Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<NewItem> {
         let py = self.py;
         if !item.is_instance(self.of.item.bind(py))? {
             return Err(wrong_type("an item for the store", item, "pass a rehydrate.memory.MemoryItem"));
@@ -272,8 +291,8 @@ impl<'py> Values<'py> {
             time_ms: moment(interned!(py, "time"))?.unwrap_or(now_ms),
             confidence: item.getattr(interned!(py, "confidence"))?.extract()?,
             expires_ms: moment(interned!(py, "expires"))?,
-            meta_json: json(interned!(py, "metadata"), &metadata_json)?,
-            redactions_json: json(interned!(py, "redactions"), &|value| self.of.write_json.bind(py).call1((value,)))?,
+            meta_json: json(interned!(py, "metadata"), metadata)?,
+            redactions_json: json(interned!(py, "redactions"), &|value| self.json(value))?,
             vector: None,
             links: links.into_iter().map(|(relation, handle)| (relation.0, handle.0)).collect(),
         })
@@ -297,7 +316,8 @@ impl<'py> Values<'py> {
         })
     }
 
-    fn read_item(&self, item: &Item) -> PyResult<Bound<'py, PyAny>> {
+    /// The same of a row that a server keeps.
+    pub fn read_item(&self, item: &Item) -> PyResult<Bound<'py, PyAny>> {
         let py = self.py;
         let text = |value: &str| PyString::new(py, value).into_any();
         let metadata = match &item.meta_json {
