@@ -12,6 +12,7 @@ use crate::errors::is_no_message;
 use crate::exit::Running;
 use crate::fences::fenced_section;
 use crate::interned::interned;
+use crate::notes::CHARS_A_TOKEN;
 use crate::outline::NameIndex;
 use crate::reading::{Conversation, Fields, read_entries};
 
@@ -21,7 +22,6 @@ const MAX_NAMES: usize = 400;
 const TURN_CHARS: usize = 300;
 /// Of many user turns the first ones are shown, and the last ones.
 const FIRST_TURNS: usize = 5;
-const CHARS_A_TOKEN: f64 = 3.5;
 /// Of a time: to the minute.
 const TIME_CHARS: usize = 16;
 
