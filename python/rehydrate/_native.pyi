@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
     Set as AbstractSet,
 )
-from datetime import datetime
+from datetime import datetime, tzinfo
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Unpack, final
@@ -22,6 +22,8 @@ from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
 from rehydrate.compact.scoring import Scoring, WeightedQuery
 from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store import Heading, Status
+from rehydrate.context.history import Entries, PromptState
+from rehydrate.context.tool_calls import Scope
 from rehydrate.cost.prices import Price, Usage
 from rehydrate.errors import Violation
 from rehydrate.formats.calls import CallFormat
@@ -44,14 +46,16 @@ from rehydrate.memory.items import (
 )
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, PieceKind, Provider, Unit
-from rehydrate.prompt.ir import Segment
+from rehydrate.prompt.ir import CompiledPrompt, Segment
 from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
-from rehydrate.prompt.request import Budget
+from rehydrate.prompt.request import Budget, TimeRange
+from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "NOT_INSTRUCTIONS",
+    "REMAINDER_PREFIX",
     "Activity",
     "AnswerJoiner",
     "Applied",
@@ -70,6 +74,7 @@ __all__ = [
     "Echoes",
     "EventDecoder",
     "Excerpts",
+    "FetchArguments",
     "Item",
     "ItemIndex",
     "JsonMessages",
@@ -157,6 +162,7 @@ __all__ = [
     "counter_name",
     "counting_records",
     "counts",
+    "describe",
     "describe_page",
     "detect_format",
     "differing_texts",
@@ -175,7 +181,9 @@ __all__ = [
     "fence_nonce",
     "fence_tags",
     "fenced",
+    "fenced_items",
     "fenced_outline",
+    "fetch_arguments",
     "first_kept",
     "folded_records",
     "format_of",
@@ -186,7 +194,6 @@ __all__ = [
     "in_blocks",
     "input_texts",
     "is_answer",
-    "is_json",
     "is_langchain_message",
     "is_own_request",
     "is_request",
@@ -196,6 +203,7 @@ __all__ = [
     "isa",
     "json_parts",
     "json_row",
+    "kept_values",
     "kind_of",
     "known_ancestor",
     "known_name",
@@ -212,7 +220,6 @@ __all__ = [
     "lint_rules",
     "long_results",
     "mark",
-    "mark_of",
     "marked",
     "marks_in",
     "meets_filter",
@@ -231,12 +238,14 @@ __all__ = [
     "own_entry",
     "page_end",
     "paragraphs",
+    "parse_time_range",
     "passage_excerpt",
     "pinned_indices",
     "placed_breakpoints",
     "plain",
     "plain_at",
     "prompt_changes",
+    "prompt_digest",
     "prompt_rows",
     "proposal_prompt",
     "provider_of",
@@ -252,7 +261,6 @@ __all__ = [
     "read_places",
     "read_server_text",
     "read_session",
-    "read_times",
     "read_tool",
     "redact_inside",
     "redacted_records",
@@ -265,6 +273,7 @@ __all__ = [
     "repeated",
     "replace_texts",
     "reported_in",
+    "request_arguments",
     "resolve_namespace",
     "result_entries",
     "result_texts",
@@ -288,14 +297,15 @@ __all__ = [
     "snippets",
     "split_front_matter",
     "stale_thinking",
+    "state_content",
+    "summary_message",
     "summary_prompt",
     "system_and_tools",
     "taken_back",
     "tool_definition",
     "transcript_branch",
     "transcript_lines",
-    "transcripts",
-    "unfit_number",
+    "read_session",
     "unit_memory",
     "unit_text",
     "unmarked",
@@ -309,6 +319,7 @@ __all__ = [
     "without_thinking",
     "words_of_user",
     "write_outline",
+    "zone_of",
 ]
 
 _Place = tuple[int, int]
@@ -317,6 +328,8 @@ __version__: str
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
+# The beginning of the handles of what an answer had no room for.
+REMAINDER_PREFIX: str
 
 @final
 class Conversation:
@@ -711,10 +724,12 @@ class Item:
     def is_changed(self) -> bool: ...
     def to_dict(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class Span:
+    def __new__(cls, entry: int, piece: int, start: int, end: int, digest: str) -> Span: ...
     @property
     def entry(self) -> int: ...
     @property
@@ -729,6 +744,7 @@ class Span:
     def handle(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
@@ -746,6 +762,7 @@ class Operation:
     @property
     def use(self) -> str: ...
     def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
@@ -1376,12 +1393,16 @@ def split_front_matter(text: str) -> tuple[dict[str, str], str]: ...
 # are hot memory.
 def note_pieces(path: str, text: str) -> tuple[list[tuple[Tier, Chunk]], int]: ...
 
-# Whether a value comes out of JSON as it went in.
-def is_json(value: object) -> bool: ...
+# Values as JSON gives them back: the very objects where it has them as they are. `path` is that of
+# the list, for UnreadableIRError, and `start` the number of the first.
+def kept_values(values: Sequence[Any], path: str, start: int) -> list[Any]: ...
 
-# The first number in JSON values that JSON has not, or that Python does not read again, and where
-# it is below `path`.
-def unfit_number(value: Any, path: str) -> tuple[str, Any] | None: ...
+# The content of the record of a state, compared with the one that was recorded before it; `entries`
+# are those of the thread. It raises UnreadableIRError for what JSON cannot hold.
+def state_content(state: PromptState, before: PromptState, entries: Entries) -> dict[str, Any]: ...
+
+# 128 bits of all that a provider is sent of a prompt, hexadecimal.
+def prompt_digest(prompt: CompiledPrompt) -> str: ...
 
 # The texts that another form of the same entries does not show as they are, each with what it shows
 # in their place.
@@ -1417,9 +1438,6 @@ def transcript_lines(messages: Iterable[Message], numbered: bool) -> list[str]: 
 # Lines in a fence that says that they are data. Of very many the middle is left out.
 def fenced(name: str, lines: Sequence[str]) -> str: ...
 
-# Hexadecimal digits made from texts that occur in none of them, as few as do.
-def mark_of(texts: Sequence[str]) -> str: ...
-
 # Asks a model what it would change in a store: `items` are those that hold, `messages` are new.
 def proposal_prompt(items: Sequence[Item], messages: Iterable[Message]) -> str: ...
 
@@ -1442,15 +1460,37 @@ def first_kept(
 # said before it; None where a summary can take the place of nothing.
 def head_and_tail(conversation: Conversation, keep_last: int) -> tuple[int, list[int]] | None: ...
 
-# What a range of times means as of a time of a zone's clock: "one", "between" or "outside", and its
-# ends. Of a text that is none, the reason. An end is "clock" or "moments" (of UTC) and both its
-# ends, "since_clock" and a time of the clock, "since" and how long ago, or "around" with how long
-# ago and how long; all in microseconds, times since the year 1 began. Then its text.
-_Time = tuple[Literal["clock", "moments", "since_clock", "since", "around"], int, int, str]
+# Times as people and models write them. The docstrings of these are in the module.
+def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRange: ...
+def describe(span: TimeRange, timezone: tzinfo | str) -> str: ...
+def zone_of(timezone: tzinfo | str) -> tzinfo: ...
 
-def read_times(
-    text: str, now: int
-) -> str | tuple[Literal["one", "between", "outside"], _Time | None, _Time | None]: ...
+# The arguments of calls of request_context and fetch_whole; `known` are their names. They raise
+# InvalidArgumentError that says what to send.
+def request_arguments(
+    arguments: Mapping[str, Any],
+    known: Collection[str],
+    scopes: Sequence[str],
+    now: datetime,
+    timezone: tzinfo | str,
+) -> tuple[str, Scope | None, TimeRange | None]: ...
+def fetch_arguments(arguments: Mapping[str, Any], known: Collection[str]) -> FetchArguments: ...
+
+# A text from a character on, some of its lines (the first and the last, or all that follow), or the
+# parts of it that a query finds.
+@final
+class FetchArguments:
+    @property
+    def handle(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def lines(self) -> tuple[int, int | None] | None: ...
+    @property
+    def query(self) -> str: ...
+
+# The items of an answer in their fence, each under its mark; times are those of the timezone.
+def fenced_items(sections: Sequence[Section], timezone: tzinfo) -> str: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
 def read_places(format: str, entry: Mapping[str, Any], index: int) -> list[_Path | None]: ...  # noqa: A002
@@ -1612,6 +1652,9 @@ def result_entries(results: Sequence[Any]) -> list[Any]: ...
 
 # A user's message in a format; ``is_turn=False`` marks it as no turn of the user's where it can.
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  # noqa: A002
+
+# A message of a summary: the user's with its text, or the assistant's that takes note of it.
+def summary_message(text: str, format: str, role: Literal["user", "assistant"]) -> Any: ...  # noqa: A002
 def user_part(provider: str, text: str) -> dict[str, Any]: ...
 
 # A copy with a cache mark on its last block that can have one; None where there can be none.

@@ -59,17 +59,17 @@ def settle():
     time.sleep(0.003)
 
 
-class Told(list):
+class Events(list):
     def kinds(self):
         return [event.kind for event in self]
 
 
 def begun(writer=None, **options):
-    told = Told()
+    events = Events()
     background = BackgroundCompaction(
-        writer=writer, on_event=told.append, **{"keep_last": 6, **options}
+        writer=writer, on_event=events.append, **{"keep_last": 6, **options}
     )
-    return Context(budget=BUDGET, background=background), told
+    return Context(budget=BUDGET, background=background), events
 
 
 def all_valid(prompts):
@@ -81,19 +81,19 @@ def summary_of(prompt):
 
 
 def test_the_store_takes_the_place_of_what_came_before():
-    context, told = begun()
+    context, events = begun()
     prompts = work(context, 40)
     assert all_valid(prompts) and len(context.history) == 160
     # Its own thread says that it is ready: late, where the machine is busy.
-    assert told.kinds()[0] == "started" and {*told.kinds()[1:3]} == {"ready", "swapped"}
-    assert "swapped" in told.kinds()[3:]
+    assert events.kinds()[0] == "started" and {*events.kinds()[1:3]} == {"ready", "swapped"}
+    assert "swapped" in events.kinds()[3:]
     assert RULE in json.dumps(prompts[-1].messages)
     assert "b0: edited" in summary_of(prompts[-1]) or "more: " in summary_of(prompts[-1])
-    event = next(event for event in told if event.kind == "swapped")
+    event = next(event for event in events if event.kind == "swapped")
     assert isinstance(event, CompactionEvent) and event.after_tokens < event.before_tokens
     # Between swaps each prompt extends the one before.
     broken = [n for n in range(1, len(prompts)) if not _extends(prompts[n - 1], prompts[n])]
-    assert len(broken) == told.kinds().count("swapped")
+    assert len(broken) == events.kinds().count("swapped")
     assert all(n % 2 == 0 for n in broken)  # a user turn begins there
 
 
@@ -106,9 +106,9 @@ def test_a_summary_of_a_model_is_verified_and_what_it_lost_is_appended():
     model = ScriptedModel(lambda _prompt: SUMMARY + " It is in src/invented.py.")
     context, _ = begun(model)
     prompts = work(context, 30)
-    told = summary_of(prompts[-1])
-    assert told.startswith(SUMMARY) and RULE in told
-    assert "do not rely on: src/invented.py" in told
+    summary = summary_of(prompts[-1])
+    assert summary.startswith(SUMMARY) and RULE in summary
+    assert "do not rely on: src/invented.py" in summary
     assert any("src/invented.py" in line for each in prompts for line in each.ir.meta.degraded)
     asked = json.dumps(model.prompts[0].messages)
     assert "Decisions" in asked and "What is at berth 0?" in asked
@@ -127,9 +127,9 @@ def test_a_summary_of_a_model_is_verified_and_what_it_lost_is_appended():
     ],
 )
 def test_a_bad_summary_is_refused_and_the_store_takes_its_place(writes):
-    context, told = begun(writes)
+    context, events = begun(writes)
     prompts = work(context, 30)
-    assert "swapped" in told.kinds() and all_valid(prompts)
+    assert "swapped" in events.kinds() and all_valid(prompts)
     assert any(
         "the store takes its place" in line for each in prompts for line in each.ir.meta.degraded
     )
@@ -141,9 +141,9 @@ def test_what_is_appended_stays_within_bounds():
     compacted = compact_history(
         said, lambda _messages: SUMMARY, keep_last=1, format="anthropic", max_tokens=500
     )
-    told = compacted.summary
-    assert told.startswith(SUMMARY) and count_tokens(told) < 1_200
-    assert "- file: b298 edited #895" in told and "more: " in told
+    summary = compacted.summary
+    assert summary.startswith(SUMMARY) and count_tokens(summary) < 1_200
+    assert "- file: b298 edited #895" in summary and "more: " in summary
 
 
 def edit(number):
@@ -162,8 +162,8 @@ def test_what_no_longer_holds_is_not_appended():
     context.add(assistant("Yes."))
     context.prompt("From now on, always use spaces in files instead of tabs.")
     context.add(assistant("Yes."))
-    told = summary_of(talk(context, 40)[-1])
-    assert "use spaces in files" in told and "- preference: Always use tabs" not in told
+    summary = summary_of(talk(context, 40)[-1])
+    assert "use spaces in files" in summary and "- preference: Always use tabs" not in summary
 
 
 def test_a_writer_gets_what_came_since_the_summary_before():
@@ -190,10 +190,10 @@ def test_what_a_summary_reads_does_not_grow_with_the_thread(monkeypatch):
         return read(entries, *rest)
 
     monkeypatch.setattr(formats, "read", counted)
-    context, told = begun()
+    context, events = begun()
     work(context, 150)
     # Each of the first entries is read once more where a job failed to go on from the last.
-    assert told.kinds().count("ready") > 8
+    assert events.kinds().count("ready") > 8
     assert sum(counts) <= len(context.history) and max(counts[3:]) < len(context.history) / 4
 
 
@@ -209,29 +209,29 @@ def test_a_model_that_is_cut_off_is_refused():
 
 def test_no_turn_waits_for_a_writer_that_hangs():
     ends = threading.Event()
-    context, told = begun(lambda _messages: ends.wait(60) and SUMMARY, wait=0.05)
+    context, events = begun(lambda _messages: ends.wait(60) and SUMMARY, wait=0.05)
     prompts = talk(context, 40)
     ends.set()
-    assert all_valid(prompts) and "swapped" not in told.kinds()
-    assert told.kinds().count("started") == 1  # a second one would hang too
-    assert any("not ready within 0.05 s" in event.detail for event in told)
+    assert all_valid(prompts) and "swapped" not in events.kinds()
+    assert events.kinds().count("started") == 1  # a second one would hang too
+    assert any("not ready within 0.05 s" in event.detail for event in events)
     assert any("verbatim" in line for each in prompts for line in each.ir.meta.degraded)
     assert context.usage.compactions  # verbatim
 
 
 def test_a_compaction_meanwhile_discards_the_summary():
     go_on = threading.Event()
-    context, told = begun(lambda _messages: go_on.wait(60) and SUMMARY)
+    context, events = begun(lambda _messages: go_on.wait(60) and SUMMARY)
     turn = 0
-    while "started" not in told.kinds():
+    while "started" not in events.kinds():
         work(context, 1, turn)
         turn += 1
     context.compact(2_000)
     go_on.set()
-    while "ready" not in told.kinds():
+    while "ready" not in events.kinds():
         settle()
     work(context, 1, turn)
-    assert told.kinds()[:3] == ["started", "ready", "discarded"]
+    assert events.kinds()[:3] == ["started", "ready", "discarded"]
 
 
 def test_raw_thinking_is_never_sent_to_a_writer():
@@ -247,10 +247,10 @@ def test_raw_thinking_is_never_sent_to_a_writer():
 
 
 def test_what_was_summarised_is_found_by_asking():
-    context, told = begun()
+    context, events = begun()
     jit = ContextJIT(context)
     work(context, 30)
-    assert "swapped" in told.kinds()
+    assert "swapped" in events.kinds()
     asked = {"type": "tool_use", "id": "q", "name": "fetch_whole", "input": {"handle": "#3"}}
     context.add({"role": "assistant", "content": [asked]})
     assert "A crane is at berth 0." in jit.handle(asked)["content"]

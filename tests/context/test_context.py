@@ -30,7 +30,7 @@ CONVERSATIONS = {
 
 
 def wire(compiled):
-    """What goes over the wire, segment by segment, cache marks aside."""
+    """The bytes that go over the wire, segment by segment, cache marks aside."""
     return [segment.digest for segment in compiled.segments]
 
 
@@ -389,18 +389,18 @@ def test_hot_memory_that_came_late_stands_in_front_after_the_next_compaction():
 
 
 def test_hot_memory_is_cut_at_a_hundred_lines_and_not_by_its_tokens(tmp_path):
-    def told(lines):
+    def numbered(lines):
         said = "when the operator asks, confirm the vessel, the quay, the tide and the permit"
         return "\n".join(f"- rule {number}: {said}, and only then act" for number in range(lines))
 
     with Memory.open(tmp_path / "m.db") as memory:
         for lines in (100, 140):
             of = memory.within(f"of {lines}")
-            of.add([MemoryItem(told(lines), tier="hot")])
+            of.add([MemoryItem(numbered(lines), tier="hot")])
             prompt = Context(of, timeout=None).prompt("hi")
             (hot,) = [each for each in prompt.ir.sections if each.id == "hot"]
             assert hot.tokens > 2_500
-            assert hot.content == told(100)
+            assert hot.content == numbered(100)
             assert any("hot memory has 140 lines" in each for each in prompt.ir.meta.degraded) == (
                 lines == 140
             )

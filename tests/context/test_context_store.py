@@ -108,8 +108,8 @@ def test_a_name_has_its_line_where_that_costs_little():
     log = "It was a long day with much wind, and at the end of it somebody opened the_old_door.\n"
     code = '"dark_red": "#cc0000",\n## keys/evil.txt is_a_heading\n'
     said = [user("Go."), call("1", "Read", file_path="theme.json"), result("1", log + code)]
-    told = store_of(*said).render(400, conversation=formats.parse(said, "anthropic"))
-    assert told.split("Names and lines")[1].split("\n")[1:] == [
+    markdown = store_of(*said).render(400, conversation=formats.parse(said, "anthropic"))
+    assert markdown.split("Names and lines")[1].split("\n")[1:] == [
         "in tool results: #1 the_old_door",
         "#1:",
         '> "dark_red": "#cc0000",',
@@ -202,8 +202,8 @@ def test_spans_are_verbatim_and_the_budget_holds(entries, tokens):
     for item in store.items():
         text = by_index[item.span.entry].pieces[item.span.piece].text
         assert text[item.span.start : item.span.end] == item.text
-    for told in (store.render(tokens), store.render(tokens, conversation=read)):
-        assert count_tokens(told) <= max(tokens, 0)
+    for markdown in (store.render(tokens), store.render(tokens, conversation=read)):
+        assert count_tokens(markdown) <= max(tokens, 0)
 
 
 LAID_DOWN = (
@@ -237,13 +237,13 @@ def test_what_was_laid_down_long_ago_survives_rounds_of_compaction(tmp_path):
                 context.add(assistant("Seen."))
             context.compact(2_600)
         again = Context(threads=threads, thread="t").store
-        told = again.render(1_200)
-        assert [each for both in LAID_DOWN for each in both if each not in told] == []
+        markdown = again.render(1_200)
+        assert [each for both in LAID_DOWN for each in both if each not in markdown] == []
         assert {item.text for item in again.items("Files & Code")} == {
             f"src/part{round_}_{turn}.py" for round_ in range(ROUNDS) for turn in range(20)
         }
-        shown = len(re.findall(r"^- src/part", told, re.MULTILINE))
-        assert f"- {ROUNDS * 20 - shown} more: " in told
+        shown = len(re.findall(r"^- src/part", markdown, re.MULTILINE))
+        assert f"- {ROUNDS * 20 - shown} more: " in markdown
 
 
 def test_a_thread_that_is_opened_anew_has_the_same_store(tmp_path):
@@ -296,16 +296,16 @@ def test_a_summary_of_ours_is_taken_over_once_however_often(preface):
     entries = _long_session()
     first = store_of(*entries).render(1_000)
     assert first.count("\n") > 8
-    told = first
+    markdown = first
     for number in range(12):
         more = [call(f"x{number}", "look", n=1), result(f"x{number}", f"pier {number} is free.")]
-        store = store_of(user(preface + told), *more)
-        told = store.render(1_000)
-        assert {re.sub(r"#\d+(, #\d+)*", "#", line) for line in told.splitlines()} == {
+        store = store_of(user(preface + markdown), *more)
+        markdown = store.render(1_000)
+        assert {re.sub(r"#\d+(, #\d+)*", "#", line) for line in markdown.splitlines()} == {
             re.sub(r"#\d+(, #\d+)*", "#", line) for line in first.splitlines()
         }
     for item in store.items():
-        assert (preface + told)[item.span.start : item.span.end] == item.text
+        assert (preface + markdown)[item.span.start : item.span.end] == item.text
     kept = {each.text: each.strength for each in store.items("User Preferences")}
     laid_down = store_of(*entries).items("User Preferences")
     assert kept == {each.text: each.strength for each in laid_down}

@@ -1,4 +1,4 @@
-"""A compaction of a context: long results are kept in part, and their wholes by name."""
+"""A compaction of a context: long results are kept in part, and the whole is found by name."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_a_compaction_keeps_the_best_lines_of_long_results_and_says_where_the_wh
     assert gaps
     lines = {line for text in results(entries) for line in text.splitlines()}
     assert {line for text in shown for line in GAP.sub("", text).splitlines()} <= lines | {""}
-    wholes = [context.originals.get(gap[1]) for gap in gaps]
-    assert set(wholes) <= set(results(entries))
+    originals = [context.originals.get(gap[1]) for gap in gaps]
+    assert set(originals) <= set(results(entries))
     assert context.history == entries
     assert not validate(context.prompt("And now?").messages, "anthropic")
 
@@ -117,10 +117,10 @@ def test_a_second_compaction_cuts_the_whole_texts_anew():
     context = compacted(entries, 0.7)
     context.compact(int(0.4 * count_tokens(entries)))
     assert context.ir is not None
-    wholes = results(entries)
+    originals = results(entries)
     for text in results(context.ir.history.entries):
         for gap in GAP.finditer(text):
-            assert context.originals.get(gap[1]) in wholes
+            assert context.originals.get(gap[1]) in originals
 
 
 def test_the_model_can_ask_for_what_a_gap_left_out():

@@ -35,8 +35,8 @@ def run(path, seed):
             _say(len(context.history))
 
 
-def _say(*told):
-    sys.stdout.write(json.dumps(told) + "\n")
+def _say(*values):
+    sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
 
 
@@ -68,7 +68,7 @@ def test_nothing_acknowledged_is_lost_and_prompts_extend(tmp_path):
             length = len(context.history)
             shown = context._thread.state.sent.segments
             begun = Prompt([each.digest for each in shown], context.usage.compactions)
-        # Nobody may have been told of the last one.
+        # Nobody may have heard of the last one.
         assert begun == sent[-1] or (begun.extends(sent[-1]) and length > acknowledged)
 
 

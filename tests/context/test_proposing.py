@@ -23,15 +23,15 @@ from tests.context.test_proposals import (
 
 
 def begun(model, **options):
-    told = []
-    background = BackgroundCompaction(store_model=model, on_event=told.append)
-    return Context(background=background, **options), told
+    events = []
+    background = BackgroundCompaction(store_model=model, on_event=events.append)
+    return Context(background=background, **options), events
 
 
-def settle(context, told, count=1):
+def settle(context, events, count=1):
     """Prompt until so many answers were applied; the model has its thread meanwhile."""
     for _ in range(2_000):
-        if [event.kind for event in told].count("proposed") >= count:
+        if [event.kind for event in events].count("proposed") >= count:
             return
         time.sleep(0.002)
         context.prompt()
@@ -43,13 +43,13 @@ def wait_for_answer(context):
     assert context._background._proposer._job.done.wait(600)
 
 
-def saying(*told):
-    return "\n".join(map(json.dumps, told))
+def saying(*lines):
+    return "\n".join(map(json.dumps, lines))
 
 
 def test_the_model_reads_each_turn_when_it_is_over():
     model = ScriptedModel([saying(add("Decisions", "it is a red crane", 1)), "[]"])
-    context, told = begun(model)
+    context, events = begun(model)
     context.prompt("Which crane?")
     thought = {"type": "thinking", "thinking": "a secret thought", "signature": "x"}
     text = {"type": "text", "text": "Well, it is a red crane. " + "rope " * 10}
@@ -59,16 +59,16 @@ def test_the_model_reads_each_turn_when_it_is_over():
     context.prompt()
     context.add(assistant("Done."))
     context.prompt("And the boat?")
-    settle(context, told)
+    settle(context, events)
     assert [item.text for item in context.store.items("Decisions")] == ["Well, it is a red crane."]
-    assert told[-1].detail == "1 operation" and told[-1].until == 5
+    assert events[-1].detail == "1 operation" and events[-1].until == 5
     asked = json.dumps(model.prompts[0].messages)
     assert "#0 user: Which crane?" in asked and "call: Bash" in asked and "[...]" in asked
     assert "secret" not in asked and "And the boat?" not in asked.split("new messages:")[1]
     assert "data, not instructions" in asked and len(asked) < 12_000
     context.add(assistant("Blue."))
     context.prompt("Thanks.")
-    settle(context, told, 2)
+    settle(context, events, 2)
     second = json.dumps(model.prompts[1].messages)
     assert "#5 user: And the boat?" in second and "#0 user: Which crane?" not in second
     assert "it is a red crane" in second.split("new messages:")[0]  # a note that holds
@@ -94,41 +94,41 @@ def test_what_a_tool_returned_commands_nothing():
             *[{"op": "resolve", "item": id_, "entry": 2} for id_ in ids.values()],
         )
 
-    context, told = begun(ScriptedModel(obeys))
+    context, events = begun(ScriptedModel(obeys))
     context.prompt(f"Look at the page.\n{GOAL}\n{RULE}")
     context.add(call("1", "WebFetch", url="x"), result("1", evil), assistant("I will not."))
     context.prompt("Go on.")
     before = context.store.items()
-    settle(context, told)
-    assert told[-1].detail.startswith("0 operations; ")
+    settle(context, events)
+    assert events[-1].detail.startswith("0 operations; ")
     assert context.store.items() == before
     assert "evil" not in context.store.render(1_000)
 
 
 def test_a_model_that_hangs_delays_no_prompt_and_is_asked_once():
     ends, asked = threading.Event(), []
-    context, told = begun(lambda prompt: asked.append(prompt) or ends.wait(600) or "[]")
+    context, events = begun(lambda prompt: asked.append(prompt) or ends.wait(600) or "[]")
     started = time.perf_counter()
     for turn in range(10):
         context.prompt(f"What is at berth {turn}?")
         context.add(assistant("A crane."))
-    assert time.perf_counter() - started < 60 and len(asked) <= 1 and not told
+    assert time.perf_counter() - started < 60 and len(asked) <= 1 and not events
     ends.set()
 
 
 @pytest.mark.parametrize("model", [lambda _prompt: 1 / 0, lambda _prompt: None, ScriptedModel([])])
 def test_a_model_that_fails_is_reported_once(model):
-    context, told = begun(model)
+    context, events = begun(model)
     context.prompt(RULE)
     context.add(assistant("Yes."))
     context.prompt("Go on.")
-    settle(context, told)
+    settle(context, events)
     context.add(assistant("Yes."))
     lines = context.prompt().ir.meta.degraded
     assert [line.split(" (")[0] for line in lines if line.startswith("store: ")] == [
         "store: its model failed"
     ]
-    assert [event.kind for event in told] == ["proposed"] and told[0].detail in lines
+    assert [event.kind for event in events] == ["proposed"] and events[0].detail in lines
     assert [item.text for item in context.store.items("User Preferences")] == [RULE]
 
 
@@ -168,15 +168,15 @@ def test_a_thread_that_is_opened_anew_has_what_was_applied(tmp_path):
             )
         ]
     )
-    told = []
-    background = BackgroundCompaction(store_model=model, on_event=told.append)
+    events = []
+    background = BackgroundCompaction(store_model=model, on_event=events.append)
     options = {"thread": "t", "namespace": "a", "budget": Budget(soft_tokens=50_000)}
     with Context.open(tmp_path / "t.db", background=background, **options) as context:
         context.prompt("Which crane?")
         context.add(assistant("Well, it is a red crane. See a.py."))
         context.prompt("And the boat?")
-        settle(context, told)
-        assert told[-1].detail == "3 operations"
+        settle(context, events)
+        assert events[-1].detail == "3 operations"
         context.add(assistant("Blue. We decided to use ropes."))
         items, operations = context.store.items(), list(context.store.operations)
     with Context.open(tmp_path / "t.db", **options) as again:
@@ -185,18 +185,18 @@ def test_a_thread_that_is_opened_anew_has_what_was_applied(tmp_path):
 
 
 def test_an_answer_that_is_ready_is_applied_when_the_thread_is_closed(tmp_path):
-    told = []
+    events = []
 
     def model(_prompt):
         return saying(add("Decisions", "It is a red crane.", 1))
 
-    background = BackgroundCompaction(store_model=model, on_event=told.append)
+    background = BackgroundCompaction(store_model=model, on_event=events.append)
     with Context.open(tmp_path / "t.db", thread="t", namespace="a", background=background) as one:
         one.prompt("Which crane?")
         one.add(assistant("It is a red crane."))
         one.prompt("And the boat?")
         wait_for_answer(one)
-    assert [event.kind for event in told] == ["proposed"]
+    assert [event.kind for event in events] == ["proposed"]
     with Context.open(tmp_path / "t.db", thread="t", namespace="a") as again:
         assert [item.text for item in again.store.items("Decisions")] == ["It is a red crane."]
 

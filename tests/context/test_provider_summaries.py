@@ -1,4 +1,4 @@
-"""Summaries that the provider writes: sent back as they are, with the thinking behind them."""
+"""Summaries that the provider writes: sent back as they are, with the thinking after them."""
 
 from functools import partial
 

@@ -235,13 +235,13 @@ def rules(request):
 
 
 def clock() -> Callable[[Any], str]:
-    told = 0
+    struck = 0
 
     def tell(request):
-        nonlocal told
+        nonlocal struck
         del request
-        told += 1
-        return f"The clock of the tower struck {told} times since the morning."
+        struck += 1
+        return f"The clock of the tower struck {struck} times since the morning."
 
     return tell
 

@@ -1,4 +1,4 @@
-"""A context's thinking: kept while its prompts extend one another, gone behind a break."""
+"""A context's thinking: kept while its prompts extend one another, gone after a break."""
 
 from __future__ import annotations
 

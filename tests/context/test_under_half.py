@@ -64,7 +64,7 @@ def background(writer: str) -> Iterator[tuple[BackgroundCompaction, Event]]:
     idle, ends = Event(), Event()
     idle.set()
 
-    def told(event: CompactionEvent) -> None:
+    def noted(event: CompactionEvent) -> None:
         if event.kind == "started" and writer != "hangs":
             idle.clear()
         elif event.kind == "ready":
@@ -83,7 +83,7 @@ def background(writer: str) -> Iterator[tuple[BackgroundCompaction, Event]]:
     }
     try:
         yield (
-            BackgroundCompaction(writers[writer], keep_last=4, wait=0.001, on_event=told),
+            BackgroundCompaction(writers[writer], keep_last=4, wait=0.001, on_event=noted),
             idle,
         )
     finally:

@@ -43,7 +43,7 @@ from rehydrate.context.writers import (
     completion_of,
     writer_of,
 )
-from rehydrate.cost.prices import PRICES, minimum_prefix, price_of
+from rehydrate.cost.prices import minimum_prefix, price_of
 from rehydrate.cost.worth import worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
@@ -402,7 +402,7 @@ class BackgroundCompactor:
             return True
         model = self._builder.target.model
         try:
-            price = price_of(model, PRICES)
+            price = price_of(model)
         except InvalidArgumentError:
             return True
         before = self._thread.state.shown.history.total_tokens

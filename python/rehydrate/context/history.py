@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -280,8 +279,7 @@ Waiting = Mapping[str, tuple[Section, ...]]
 """The sections of each tool call that was answered and whose result is not added yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptState:
+class PromptState(NamedTuple):
     """The state that a prompt changes. A prompt replaces it as a whole, or not at all."""
 
     ir: PromptIR | None = None

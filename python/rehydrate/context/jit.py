@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_whole, shown
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import fenced, tool_definition, transcript_lines
+from rehydrate._native import fenced, tool_definition, transcript_lines, zone_of
 from rehydrate._text import failure_text
 from rehydrate.context.answers import fetch_whole, load_memory, request_context
 from rehydrate.context.context import Context
@@ -26,7 +26,6 @@ from rehydrate.context.log import EntryOriginals
 from rehydrate.context.records import check_clock, checked_seconds
 from rehydrate.context.retriever import Retriever
 from rehydrate.context.thread import Thread
-from rehydrate.context.time_words import zone_of
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall

@@ -10,54 +10,26 @@ grow with the conversation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
-from operator import is_not
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
+from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.context.records import Kind, Record, header, shared
+from rehydrate._native import REMAINDER_PREFIX
+from rehydrate.context.records import Kind, Record, header
 from rehydrate.errors import StoreClosedError, UnknownHandleError
-from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import About, handle_of_text
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.serialize import ENTRIES, plain
+from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
-    from rehydrate._native import ContextStore
-    from rehydrate.context.history import Entries, PromptState, Waiting
+    from rehydrate.context.history import Entries
+    from rehydrate.context.thread import Snapshot, Thread
     from rehydrate.memory.store import ThreadStore
-    from rehydrate.prompt.ir import CompiledPrompt
 
 
-class Logged(Protocol):
-    """The parts of a `Thread` that are written."""
-
-    entries: Entries
-    state: PromptState
-    waiting: Waiting
-    store: ContextStore
-    remainders: Remainders
-
-
-class Snapshot(NamedTuple):
-    """A thread at one time."""
-
-    entries: int
-    """How many there were."""
-    state: PromptState
-    waiting: Waiting
-    store: tuple[int, int]
-    """The mark of its context store: how many operations there were, and entries it had read."""
-
-    @classmethod
-    def of(cls, thread: Logged) -> Snapshot:
-        """Return the thread as it is now."""
-        return cls(len(thread.entries), thread.state, thread.waiting, thread.store.mark())
-
-
-LogMark = tuple[int, Snapshot]
+LogMark = tuple[int, "Snapshot"]
 """The end of a log at one time: how many records it had, and what of the thread was in them."""
 
 
@@ -74,7 +46,7 @@ class Log:
         store: ThreadStore,
         namespace: str,
         name: str,
-        thread: Logged,
+        thread: Thread,
         records: int,
         *,
         originals: EntryOriginals | None,
@@ -89,7 +61,7 @@ class Log:
         self.name = name
         self.saves_entries = saves_entries
         self.store = store
-        self._mark: LogMark = records, Snapshot.of(thread)
+        self._mark: LogMark = records, thread.snapshot()
         self._saved_remainders = set(thread.remainders)
         self._originals = originals
         self._clock = clock
@@ -111,7 +83,7 @@ class Log:
         """The end of what is written."""
         return self._mark if self._doubt is None else self._doubt
 
-    def save(self, thread: Logged) -> None:
+    def save(self, thread: Thread) -> None:
         """Write what is new since the last call: all of it, or nothing.
 
         Raises StoreError, and UnreadableIRError for an entry that JSON cannot hold.
@@ -136,7 +108,8 @@ class Log:
                 content = {"handle": handle, "sections": plain(sections, handle)}
                 records.append(Record(Kind.REMAINDER, now, content))
         if state is not saved.state:
-            records.append(state_record(state, saved.state, entries, now))
+            content = _native.state_content(state, saved.state, entries)
+            records.append(Record(Kind.STATE, now, content))
         if waiting != saved.waiting:
             content = {"waiting": plain(waiting, "waiting")}
             records.append(Record(Kind.WAITING, now, content))
@@ -145,7 +118,7 @@ class Log:
             records.append(Record(Kind.OPERATIONS, now, content))
         if len(records) == len(begun):
             return
-        self._mark = self._append(records), Snapshot.of(thread)
+        self._mark = self._append(records), thread.snapshot()
         if self._originals is not None:
             self._originals.note_saved(originals)
         self._saved_remainders = set(remainders)
@@ -204,76 +177,6 @@ class Log:
         return number + len(records)
 
 
-LISTS = ("sections", "tools", "late_bound")
-"""Fields of a state that only grow."""
-COUNTS = ("seen", "turn", "job_tokens", "prompts", "compactions")
-"""Fields of a state that are numbers."""
-
-
-def state_record(state: PromptState, before: PromptState, entries: Entries, time: float) -> Record:
-    """Return the record of a state, compared with the one that was recorded before it.
-
-    The trace of the passes is left out: nothing goes on from it.
-    Raises UnreadableIRError for content that JSON cannot hold.
-    """
-    ir, old = state.shown, before.shown
-    request, asked = plain(ir.request, "request"), plain(old.request, "request")
-    content = {
-        **{name: getattr(state, name) for name in COUNTS},
-        "missing_hot": None if state.missing_hot is None else sorted(state.missing_hot),
-        "has_ir": state.ir is not None,
-        "sent": None if state.sent is None else _sent(state, before),
-        "request": {name: value for name, value in request.items() if value != asked[name]},
-        "counter": ir.counter,
-        "breakpoints": list(ir.breakpoints),
-        "meta": {
-            **plain(replace(ir.meta, dropped=(), trace=()), "meta"),
-            "dropped": _new_of(ir.meta.dropped, old.meta.dropped, "meta.dropped"),
-        },
-        "history": _new_of_history(ir.history, old.history, entries),
-        **{name: _new_of(getattr(ir, name), getattr(old, name), name) for name in LISTS},
-    }
-    return Record(Kind.STATE, time, content)
-
-
-def _sent(state: PromptState, before: PromptState) -> dict[str, Any] | str:
-    """Return what identifies the prompt that was sent; "before": it is the one sent before."""
-    sent = state.sent
-    if sent is None or sent is before.sent:
-        return "before"
-    return {"provider": sent.provider, "model": sent.model, "digest": digest_of(sent)}
-
-
-def digest_of(prompt: CompiledPrompt) -> str:
-    """Return 128 bits of all that a provider is sent, hexadecimal."""
-    hashed = blake2b(digest_size=16)
-    for segment in prompt.segments:
-        hashed.update(segment.digest.encode())
-    return hashed.hexdigest()
-
-
-def _new_of(now: Sequence[Any], old: Sequence[Any], path: str) -> list[Any]:
-    """Return how many items at the beginning are those of before, and the others as JSON."""
-    same = shared(now, old, is_not)
-    return [same, plain(now[same:], path)]
-
-
-def _new_of_history(now: History, old: History, entries: Entries) -> dict[str, Any]:
-    """Return how many entries at the beginning are those of before; of each other one the index,
-    the tokens, and, where it is not shown as it was added, what is shown."""
-    is_now = now.indices
-    same = min(shared(now.entries, old.entries, is_not), shared(is_now, old.indices))
-    rest: list[list[Any]] = []
-    for position in range(same, len(now.entries)):
-        index, entry = is_now[position], now.entries[position]
-        row = [index, now.tokens[position]]
-        if not (index < len(entries) and entry is entries.at(index)):
-            row.append(plain(entry, f"{ENTRIES}[{index}]"))
-        rest.append(row)
-    return {"same": same, "rest": rest}
-
-
-PREFIX = "rest_"
 MAX_REMAINDERS = 16
 """The oldest go first. What is in them can be found again by asking again."""
 
@@ -289,7 +192,7 @@ class Remainders(dict[str, tuple[Section, ...]]):
         """
         named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
         hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
-        handle = PREFIX + hashed.hexdigest()
+        handle = REMAINDER_PREFIX + hashed.hexdigest()
         self.pop(handle, None)  # to the end; a call at the same time misses it at worst
         self.take({handle: tuple(sections)})
         return handle

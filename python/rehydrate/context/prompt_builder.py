@@ -26,7 +26,7 @@ from rehydrate.prompt.ir import PromptIR, RenderCache, Target
 from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Meta, Outcome, Section, Stability, ToolDef
+from rehydrate.prompt.section import Meta, Section, Stability, ToolDef
 from rehydrate.prompt.sources import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items, with_items
@@ -159,9 +159,8 @@ class PromptBuilder:
             history=history,
             late_bound=late_bound,
             counter=base.counter,
-            meta=_carried(found.meta, base.meta),
         )
-        return Draft(ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens)), missing)
+        return Draft(ir.replace(meta=_carried(found.meta, base.meta, ir.tokens)), missing)
 
     def compile(
         self, draft: Draft, thread: Thread, *, waits: bool = True
@@ -171,7 +170,8 @@ class PromptBuilder:
         Return the prompt and the hot sources that did not answer. With ``waits=False`` it compacts
         inside an open tool loop too.
         """
-        made, target = draft, replace(self.target, waits=waits)
+        made = draft
+        target = self.target if waits else replace(self.target, waits=False)
 
         def refresh() -> PromptIR:
             nonlocal made
@@ -232,15 +232,15 @@ class PromptBuilder:
         return Draft(ir if texts is ir.history else ir.replace(history=texts), missing)
 
 
-def _carried(meta: Meta, last: Meta) -> Meta:
+def _carried(meta: Meta, last: Meta, tokens: int) -> Meta:
     """Return what is still true of how the last prompt of a turn was made, with the last record of
-    each entry that a prompt left out or cut."""
+    each entry that a prompt left out or cut; ``tokens`` are those of all that there is now."""
     degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
     dropped = meta.dropped
     if meta is not last:  # a new turn's
         entries = {one.section: one for one in last.dropped if one.of_entry}
         dropped = (*entries.values(), *dropped)
-    return replace(meta, dropped=dropped, trace=(), degraded=degraded, outcome=Outcome.FITS)
+    return Meta(meta.sources, dropped, before_tokens=tokens, degraded=degraded)
 
 
 def own_passes() -> tuple[Pass, ...]:

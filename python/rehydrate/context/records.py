@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
-from itertools import compress, count
-from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native, formats
@@ -29,7 +26,7 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.langchain import stored_to_langchain
 from rehydrate.prompt.originals import handle_of_text
-from rehydrate.prompt.serialize import ENTRIES, own_entries, plain
+from rehydrate.prompt.serialize import ENTRIES, own_entries
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
@@ -181,7 +178,7 @@ def kept_entries(entries: Iterable[Any], format: str, start: int = 0) -> list[An
     """
     added = list(entries)
     where = ENTRIES if format == "bedrock" else "history"
-    values = [_json_value(entry, f"{where}[{index}]") for index, entry in enumerate(added, start)]
+    values = _native.kept_values(added, where, start)
     if format not in ("langchain", "bedrock"):
         return values
     again = entries_of(values, format)
@@ -194,22 +191,6 @@ def entries_of(values: Sequence[Any], format: str) -> list[Any]:  # noqa: A002  
     if format == "langchain":
         return stored_to_langchain(values)
     return list(own_entries(values, format))
-
-
-def _json_value(value: Any, path: str) -> Any:
-    """Return the value if JSON holds it as it is, else what JSON makes of it."""
-    if _native.is_json(value):
-        return value
-    made = plain(value, path)
-    if (unfit := _native.unfit_number(made, path)) is not None:
-        where, number = unfit
-        if isinstance(number, float):
-            problem, remedy = f"is {number}, which JSON cannot hold", "pass a finite number"
-        else:
-            most = f"{sys.get_int_max_str_digits():,} digits"
-            problem, remedy = f"is {shown(number)}, and Python reads {most}", "pass it as a text"
-        raise UnreadableIRError(where, problem, remedy)
-    return json.loads(json.dumps(made))  # two halves of a surrogate pair are one character
 
 
 # Lines of an export
@@ -282,10 +263,3 @@ def _texts_of(entry: str, format: str) -> list[str]:  # noqa: A002  the field's 
     except InvalidMessageError:  # a host's own, kept as it came
         return []
     return [piece.text for message in messages for piece in message.pieces]
-
-
-def shared(
-    one: Sequence[Any], other: Sequence[Any], differ: Callable[[Any, Any], bool] = ne
-) -> int:
-    """Return how many items both begin with."""
-    return next(compress(count(), map(differ, one, other)), min(len(one), len(other)))

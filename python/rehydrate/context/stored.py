@@ -11,7 +11,6 @@ from rehydrate import _native
 from rehydrate._check import check_choice
 from rehydrate._native import ContextStore
 from rehydrate.context.history import Entries, PromptState, StoredEntry
-from rehydrate.context.log import COUNTS, digest_of
 from rehydrate.context.records import Row, entries_of, reading, rows_of
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
@@ -155,7 +154,7 @@ class Stored:
             ir,
             sent,
             missing_hot=None if missing is None else frozenset(missing),
-            **{name: state[name] for name in COUNTS},
+            **{name: state[name] for name in _COUNTS},
         )
 
     def _section_lists(self, lists: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Section, ...]]:
@@ -167,6 +166,7 @@ class Stored:
         return read
 
 
+_COUNTS = ("seen", "turn", "job_tokens", "prompts", "compactions")
 _IR_FIELDS = ("request", "sections", "tools", "late_bound", "counter", "breakpoints", "meta")
 
 
@@ -216,4 +216,4 @@ def _sent_again(
     """Return the prompt that was sent; None where it does not come out byte for byte."""
     target = Target(sent["provider"], sent["model"], thinking="keep", render_cache=render_cache)
     rendered = render_prompt(ir, target, ir.history)
-    return replace(rendered, ir=ir) if digest_of(rendered) == sent["digest"] else None
+    return replace(rendered, ir=ir) if _native.prompt_digest(rendered) == sent["digest"] else None

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from rehydrate import _native, formats
 from rehydrate._check import check_whole
-from rehydrate._native import ContextStore
+from rehydrate._native import ContextStore, summary_message
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.history import Entries
-from rehydrate.context.writers import SummaryRequest, Write, tokens_of, user_text, writer_of
+from rehydrate.context.writers import SummaryRequest, Write, tokens_of, writer_of
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import counted_sections, entry_tokens
 from rehydrate.prompt.entries import History
@@ -194,30 +194,12 @@ def compact_history(
     why = (degraded,) if degraded else ()
     if not summary:
         return CompactedHistory(entries, "", 0, why)
-    made = [user_text(f"{SUMMARY}\n{summary}", name)]
+    made = [summary_message(f"{SUMMARY}\n{summary}", name, "user")]
     if by_index[start].role != "assistant":
-        made.append(_acknowledged(name))
+        made.append(summary_message(_ACKNOWLEDGED, name, "assistant"))
     replaced = set(head)
     system = [entry for index, entry in enumerate(entries[:start]) if index not in replaced]
     return CompactedHistory([*system, *made, *entries[start:]], summary, start, why)
-
-
-def _acknowledged(format: str) -> Any:  # noqa: A002
-    if format == "langchain":
-        from langchain_core.messages import AIMessage
-
-        return AIMessage(_ACKNOWLEDGED)
-    message: dict[str, Any] = {"role": "assistant", "content": _ACKNOWLEDGED}
-    if format == "openai_responses":
-        content = [{"type": "output_text", "text": _ACKNOWLEDGED, "annotations": []}]
-        return {"type": "message", **message, "content": content}
-    if format == "bedrock":
-        return {**message, "content": [{"text": _ACKNOWLEDGED}]}
-    if format == "gemini":
-        return {"role": "model", "parts": [{"text": _ACKNOWLEDGED}]}
-    if format == "codex":
-        return {"type": "response_item", "payload": {"type": "message", **message}}
-    return {"type": "assistant", "message": message} if format == "claude_code" else message
 
 
 LONGEST = 4

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate._native import ContextStore
 from rehydrate.context.history import Entries, PromptState, Waiting
-from rehydrate.context.log import Remainders, Snapshot
+from rehydrate.context.log import Remainders
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from rehydrate.formats.calls import ToolCall
     from rehydrate.messages import Provider
     from rehydrate.prompt.request import Budget
+
+
+class Snapshot(NamedTuple):
+    """A thread at one time."""
+
+    entries: int
+    """How many there were."""
+    state: PromptState
+    waiting: Waiting
+    store: tuple[int, int]
+    """The mark of its context store: how many operations there were, and entries it had read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +109,10 @@ class Thread:
 
     # Changes, and a way back
 
+    def snapshot(self) -> Snapshot:
+        """Return the thread as it is now."""
+        return Snapshot(len(self.entries), self.state, self.waiting, self.store.mark())
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Hold the lock on the thread, without a prompt that nobody received."""
@@ -122,7 +137,7 @@ class Thread:
         self.settle()
         log = self.log
         mark = None if log is None else log.mark
-        before = Snapshot.of(self)
+        before = self.snapshot()
         try:
             yield before, mark
             if log is not None and (ends_turn or log.saves_entries):
@@ -188,8 +203,8 @@ class Thread:
                 "where a new job begins",
                 "Budget.max_job_tokens",
             )
-        self.state = replace(
-            state, sent=prompt, prefix=report, job_tokens=job_tokens, prompts=state.prompts + 1
+        self.state = state._replace(
+            sent=prompt, prefix=report, job_tokens=job_tokens, prompts=state.prompts + 1
         )
         self.go_on_from(prompt.ir, missing_hot)
         self.waiting = {}  # what has no result now was asked for in vain
@@ -201,8 +216,7 @@ class Thread:
             answers = {answer for message in new for answer in message.answers}
             self.waiting = {id_: of for id_, of in self.waiting.items() if id_ not in answers}
         ir.history.shrink_parse_cache()
-        self.state = replace(
-            self.state,
+        self.state = self.state._replace(
             ir=ir,
             seen=len(self.entries),
             turn=self.entries.turn,
@@ -212,20 +226,20 @@ class Thread:
 
     def swap(self, ir: PromptIR) -> None:
         """Have a summary in this IR in place of entries of the last prompt."""
-        self.state = replace(self.state, ir=ir, compactions=self.state.compactions + 1)
+        self.state = self.state._replace(ir=ir, compactions=self.state.compactions + 1)
 
     def offer(self, tools: Sequence[ToolDef], handler: ToolHandler | None) -> None:
         """Offer new tools too, and have their calls answered by the handler, if there is one."""
         ir = self.state.ir
         if tools and ir is not None:
             ir = ir.replace(tools=(*ir.tools, *counted_tools(tools)))
-            self.state = replace(self.state, ir=ir)
+            self.state = self.state._replace(ir=ir)
         if handler is not None:
             self.tool_handler = handler
 
     def begin_job(self) -> None:
         """Count the tokens of a job from here."""
-        self.state = replace(self.state, job_tokens=0)
+        self.state = self.state._replace(job_tokens=0)
 
     # Sections that wait for the results of calls
 

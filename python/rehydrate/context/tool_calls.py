@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple, get_args
 
-from rehydrate._check import shown
-from rehydrate.context.log import PREFIX
-from rehydrate.context.time_words import parse_time_range
-from rehydrate.errors import InvalidArgumentError
+from rehydrate._native import request_arguments
 from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.request import ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section, ToolDef
@@ -80,11 +76,6 @@ FETCH = ToolDef(
 
 Scope = Literal["temporal", "semantic", "knowledge"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-MAX_QUERY_CHARACTERS = 2_000
-"""A query is a question, not a document."""
-_MOST = 10**15
-"""No text has so many characters."""
-_RANGE = re.compile(r"(\d{1,15})(?:\s*(?:-|\u2013|\.\.|:|to)\s*(\d{0,15}))?")  # \u2013: an en dash
 
 
 class ContextQuery(NamedTuple):
@@ -105,27 +96,8 @@ class ContextQuery(NamedTuple):
         >>> ContextQuery.read({"query": "billing", "scope": "semantic"}, now, "UTC").scope
         'semantic'
         """
-        given = read_given(arguments, REQUEST)
-        query = given.get("query", "")
-        if not isinstance(query, str):
-            kind = type(query).__name__
-            raise InvalidArgumentError(f"query is of type {kind}; send a sentence as a string")
-        if not query.strip():
-            raise InvalidArgumentError("query is empty; say in a few words what is missing")
-        if len(query) > MAX_QUERY_CHARACTERS:
-            raise InvalidArgumentError(
-                f"query has {len(query):,} characters, the limit is {MAX_QUERY_CHARACTERS:,}; say "
-                "in a sentence what is missing"
-            )
-        scope = given.get("scope")
-        if scope is not None and scope not in SCOPES:
-            names = ", ".join(map(repr, SCOPES))
-            raise InvalidArgumentError(
-                f"scope is {shown(scope)}; send one of {names}, or leave it out to look everywhere"
-            )
-        when = given.get("time_range")
-        span = None if when is None else parse_time_range(when, now, timezone)
-        return cls(query.strip(), scope, span)
+        known = REQUEST.schema["properties"]
+        return cls(*request_arguments(arguments, known, SCOPES, now, timezone))
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -148,75 +120,6 @@ class ContextQuery(NamedTuple):
             span = TimeRange()  # all times
         strategy = ContextStrategy({})
         return replace(usual, query=self.query, strategy=strategy, time_range=span)
-
-
-class FetchArguments(NamedTuple):
-    """The text to read: from a character on, some of its lines, or the parts a query finds."""
-
-    handle: str
-    offset: int = 0
-    lines: tuple[int, int | None] | None = None
-    query: str = ""
-
-    @classmethod
-    def read(cls, arguments: Mapping[str, Any]) -> FetchArguments:
-        """Read the arguments of a call; raises InvalidArgumentError that says what to send.
-
-        >>> FetchArguments.read({"handle": "orig_a", "lines": "3400-3500"}).lines
-        (3400, 3500)
-        """
-        given = read_given(arguments, FETCH)
-        handle, offset = given.get("handle"), given.get("offset", 0)
-        if not isinstance(handle, str) or not handle.strip():
-            raise InvalidArgumentError(
-                f"handle is {shown(handle)}; send one that stands in the conversation, such as "
-                "orig_..., mem_... or rest_..."
-            )
-        if type(offset) is not int or not 0 <= offset < _MOST:
-            raise InvalidArgumentError(f"offset is {shown(offset)}; send a whole number from 0 up")
-        ways = [name for name in ("offset", "lines", "query") if given.get(name)]
-        if len(ways) > 1:
-            raise InvalidArgumentError(f"{' and '.join(ways)} were sent; send one of them")
-        handle = handle.strip()
-        if handle.startswith(PREFIX) and ways:
-            raise InvalidArgumentError(f"{handle} takes no {ways[0]}; send the handle alone")
-        query = given.get("query", "")
-        if not isinstance(query, str) or len(query) > MAX_QUERY_CHARACTERS:
-            raise InvalidArgumentError(
-                f"query is {shown(query)}; send a few words, at most {MAX_QUERY_CHARACTERS:,} "
-                "characters"
-            )
-        lines = read_line_range(given["lines"]) if "lines" in given else None
-        return cls(handle, offset, lines, query.strip())
-
-
-def read_given(arguments: Mapping[str, Any], tool: ToolDef) -> dict[str, Any]:
-    """Return the arguments that are neither None nor ""; raises InvalidArgumentError for one that
-    the tool has not."""
-    given = {name: value for name, value in arguments.items() if value not in (None, "")}
-    known = tool.schema["properties"]
-    if unknown := sorted(map(str, given.keys() - known.keys())):
-        names = ", ".join(known)
-        raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
-    return given
-
-
-def read_line_range(given: Any) -> tuple[int, int | None]:
-    """Read a range of lines, counted from 1; without an end it means all that follow."""
-    text = shown(given) if type(given) is int else given if type(given) is str else ""
-    found = _RANGE.fullmatch(text.replace(",", "").strip())
-    if found is None:
-        raise InvalidArgumentError(
-            f'lines is {shown(given)}; send a range such as "3400-3500", or one number'
-        )
-    first = int(found[1])
-    last = first if found[2] is None else int(found[2]) if found[2] else None
-    if first < 1 or (last is not None and last < first):
-        raise InvalidArgumentError(
-            f"lines is {shown(given)}; lines are counted from 1, and a range ends where it begins "
-            'or after, as in "3400-3500"'
-        )
-    return first, last
 
 
 class Answered(NamedTuple):

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate import _native, formats
 from rehydrate._concurrency.workers import run_in_thread
-from rehydrate._native import user_message
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store import Heading
 from rehydrate.errors import InvalidArgumentError
@@ -168,16 +167,9 @@ def writer_of(given: Any) -> Write | None:
 
 def _written_by(function: Callable[[list[Any]], str], request: SummaryRequest) -> str:
     """Return what a function makes of the messages, as LangChain's ``summarizer``."""
-    first = [user_text(request.previous, request.format)] if request.previous else []
+    previous = request.previous
+    first = [_native.summary_message(previous, request.format, "user")] if previous else []
     return function([*first, *request.messages])
-
-
-def user_text(text: str, format: str) -> Any:  # noqa: A002  the field's word
-    """Return a user message in a format."""
-    if format == "openai_responses":
-        content = [{"type": "input_text", "text": text}]
-        return {"type": "message", "role": "user", "content": content}
-    return user_message(text, format)
 
 
 def tokens_of(texts: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from rehydrate._check import check_type
-from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, Usage, price_of
+from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
 
@@ -209,6 +209,6 @@ def _price(model: str, current: CompiledPrompt | Sequence[Segment]) -> Price | N
     if not isinstance(current, CompiledPrompt):
         return None
     try:
-        return price_of(current.model, PRICES)
+        return price_of(current.model)
     except InvalidArgumentError:
         return None

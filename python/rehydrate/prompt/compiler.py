@@ -298,15 +298,23 @@ def compile_for(
     ``refresh`` returns, if it is another one, before anything is rendered.
     """
     original, passes = ir, tuple(passes)
-    ir, left = counted(_with_message(ir)), list(passes)
+    ir, left, elapsed = counted(_with_message(ir)), list(passes), dict[int, float]()
     while left:
         step = left.pop(0)
         check_methods("a pass", step, "__call__", "pass a function (ir, target) -> ir")
+        started = time.perf_counter()
         ir = _run(step, ir, target)
+        elapsed[len(ir.meta.trace) - 1] = (time.perf_counter() - started) * 1e3
         if refresh is not None and was_pruned(ir):
             fresh, refresh = refresh(), None
             if fresh is not original:
                 original, ir, left = fresh, counted(_with_message(fresh)), list(passes)
+                elapsed.clear()
+    trace = [
+        entry._replace(elapsed_ms=elapsed.get(number, entry.elapsed_ms))
+        for number, entry in enumerate(ir.meta.trace)
+    ]
+    ir = ir.replace(meta=replace(ir.meta, trace=tuple(trace)))
     check_hard_budget(
         ir,
         prompt_tokens(ir),
@@ -333,12 +341,7 @@ def _with_message(ir: PromptIR) -> PromptIR:
 
 
 def _run(step: Pass, ir: PromptIR, target: Target) -> PromptIR:
-    """Run one pass and time it; add an entry to the trace where the pass added none."""
-    started = time.perf_counter()
+    """Run one pass; add an entry to the trace where the pass added none."""
     after = counted(step(ir, target))
-    elapsed_ms = (time.perf_counter() - started) * 1e3
-    if len(after.meta.trace) == len(ir.meta.trace):
-        after = traced(pass_name(step), ir, after)
-    *before, last = after.meta.trace
-    trace = (*before, last._replace(elapsed_ms=elapsed_ms))
-    return after.replace(meta=replace(after.meta, trace=trace))
+    is_traced = len(after.meta.trace) != len(ir.meta.trace)
+    return after if is_traced else traced(pass_name(step), ir, after)

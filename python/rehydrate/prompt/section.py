@@ -6,7 +6,7 @@ A section states where it is from and how it may be cut.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple, Self
@@ -395,8 +395,8 @@ class PromptContent:
     def tokens(self) -> int:
         """The tokens of sections, tools and history, without fences. Uncounted ones add 0."""
         return (
-            sum(section.tokens or 0 for section in self.sections)
-            + sum(tool.tokens or 0 for tool in self.tools)
+            sum([section.tokens or 0 for section in self.sections])
+            + sum([tool.tokens or 0 for tool in self.tools])
             + self.history.total_tokens
         )
 
@@ -409,8 +409,9 @@ class PromptContent:
 
     def replace(self, **changes: Any) -> Self:
         """Return the same prompt with other values in these fields."""
-        return replace(self, **changes)
+        kept = {name: getattr(self, name) for name in PromptContent.__slots__}
+        return type(self)(**kept | changes)
 
     def with_sections(self, sections: Sequence[Section]) -> Self:
         """Return the same prompt with these sections."""
-        return replace(self, sections=tuple(sections))
+        return self.replace(sections=tuple(sections))

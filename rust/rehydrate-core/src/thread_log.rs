@@ -23,7 +23,7 @@ pub struct Row<'a> {
 /// Why a log cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What it is about: a record, or the version.
+    /// Its subject: a record, or the version.
     pub place: &'static str,
     pub problem: String,
     /// The field of the record.
@@ -34,7 +34,7 @@ pub struct Unreadable {
 
 type Result<T> = std::result::Result<T, Unreadable>;
 
-/// What a record holds; a number here is the number in a store.
+/// The kinds of records; a number here is the number in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Header = 0,
@@ -48,7 +48,7 @@ enum Kind {
     Summary = 8,
 }
 
-/// What the value of a field is at least.
+/// The least that the value of a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Any,
@@ -208,7 +208,7 @@ pub fn counting(rows: &[Row<'_>], entries: Option<u64>) -> Result<Vec<usize>> {
     Ok(kept)
 }
 
-/// What an export is, by its first line.
+/// The name of the format of an export, in its first line.
 const EXPORT: &str = "rehydrate thread";
 
 /// The lines of an export: the thread's name, and each record that counts, letter for letter.
@@ -228,7 +228,7 @@ pub fn exported(rows: &[Row<'_>], namespace: &str, thread: &str) -> Result<Vec<S
     Ok(lines)
 }
 
-/// What the records that count add up to, as JSON: the format, entries with time and tokens, the last state and that of the
+/// The sum of the records that count, as JSON: the format, entries with time and tokens, the last state and that of the
 /// last prompt that was sent, whole, and all else that was written.
 ///
 /// # Errors

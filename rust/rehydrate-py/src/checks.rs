@@ -206,6 +206,18 @@ pub fn check_whole(name: &str, value: &Any<'_>, least: i64, most: Option<&Any<'_
     Err(refused(value.py(), format!("{name} is {}; pass a whole number {range}{end}", shown(value, SHOWN))))
 }
 
+/// A whole number of 64 bits; anything else is refused.
+pub fn whole(name: &str, value: &Any<'_>) -> PyResult<i64> {
+    let odd = |_| refused(value.py(), format!("{name} is {}; pass a whole number of 64 bits", shown(value, SHOWN)));
+    value.extract().map_err(odd)
+}
+
+/// A whole number from 0 up; anything else is refused.
+pub fn count_of(name: &str, value: &Any<'_>) -> PyResult<usize> {
+    let odd = |_| refused(value.py(), format!("{name} is {}; pass a whole number from 0 up", shown(value, SHOWN)));
+    usize::try_from(whole(name, value)?).map_err(odd)
+}
+
 /// Refuse a value that is not a number from 0 to 1; a bool is not a number.
 #[pyfunction]
 pub fn check_share(name: &str, value: &Any<'_>) -> PyResult<()> {

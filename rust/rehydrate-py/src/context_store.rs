@@ -4,12 +4,10 @@ mod answers;
 mod subjects;
 mod values;
 
-use std::sync::{Mutex, PoisonError};
-
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use rehydrate_core::context_store::{
-    self as core, About, Heading, MAX_PROPOSALS, MAX_TRANSCRIPT, Said, SaidPiece, byte_of,
+    self as core, About, Guarded, Heading, MAX_PROPOSALS, MAX_TRANSCRIPT, Said, SaidPiece, byte_of,
 };
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::tokens::Counter;
@@ -20,7 +18,7 @@ use self::answers::proposals_in;
 use self::subjects::Tools;
 use self::values::operation;
 pub use self::values::{Applied, Item, Operation, Span};
-use crate::checks::check_choice;
+use crate::checks::{SHOWN, check_choice, check_list, count_of, refused, shown, whole};
 use crate::convert::{bytes_of, first_characters, indices_in, string_of};
 use crate::errors::detached;
 use crate::exit::Running;
@@ -53,10 +51,9 @@ const MAX_ANSWER: usize = 60_000;
 /// - From now on, always use tabs. (#0)
 ///
 /// Any number of threads may use it.
-// Its lock is only taken without the interpreter: who waits for it holds up nobody.
 #[pyclass(frozen, module = "rehydrate._native")]
 #[derive(Default)]
-pub struct ContextStore(Mutex<State>);
+pub struct ContextStore(Guarded<State>);
 
 /// A summary, what was added to it, and the names in it that its sources do not have.
 type Verified<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>);
@@ -83,9 +80,9 @@ impl State {
 }
 
 impl ContextStore {
-    /// Work on it. A call that is interrupted leaves whole operations.
+    /// Work on it, without the interpreter: who waits for it holds up nobody. A call that is interrupted leaves whole operations.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
-        detached(py, || Ok(work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+        detached(py, || self.0.with(work))
     }
 
     fn markdown<'py>(
@@ -133,18 +130,21 @@ impl ContextStore {
     /// All operations, in order.
     #[getter]
     fn operations(&self, py: Python<'_>) -> PyResult<Vec<Operation>> {
-        self.operations_since(py, 0)
+        let _running = Running::begin();
+        Ok(as_operations(self.with(py, |state| state.log(0))?))
     }
 
     /// Return the operations from this number on.
-    fn operations_since(&self, py: Python<'_>, number: usize) -> PyResult<Vec<Operation>> {
+    fn operations_since(&self, py: Python<'_>, number: &Bound<'_, PyAny>) -> PyResult<Vec<Operation>> {
         let _running = Running::begin();
+        let number = count_of("number", number)?;
         Ok(as_operations(self.with(py, |state| state.log(number))?))
     }
 
     /// Return the same as JSON values; an item's text is not in them, its span is.
-    fn written_since<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    fn written_since<'py>(&self, number: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let _running = Running::begin();
+        let (py, number) = (number.py(), count_of("number", number)?);
         let log = self.with(py, |state| state.log(number))?;
         log.iter().map(|operation| values::written(py, operation)).collect()
     }
@@ -153,8 +153,14 @@ impl ContextStore {
     ///
     /// ``seen`` is how many entries there are then; None: they end with the last message.
     #[pyo3(signature = (messages, seen = None))]
-    fn update(&self, py: Python<'_>, messages: &Bound<'_, PyAny>, seen: Option<i64>) -> PyResult<Vec<Operation>> {
+    fn update(
+        &self,
+        py: Python<'_>,
+        messages: &Bound<'_, PyAny>,
+        seen: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Operation>> {
         let _running = Running::begin();
+        let seen = seen.map(|seen| count_of("seen", seen)).transpose()?.map(|seen| seen as i64);
         let mut messages = Message::all(messages, Some(&Tools::new(py)?))?;
         let seen = seen.unwrap_or_else(|| messages.last().map_or(0, |message| message.entry + 1));
         let added = self.with(py, |state| {
@@ -209,10 +215,11 @@ impl ContextStore {
         py: Python<'_>,
         written: &Bound<'_, PyAny>,
         messages: &Bound<'_, PyAny>,
-        seen: i64,
+        seen: &Bound<'_, PyAny>,
         recent: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let _running = Running::begin();
+        let seen = whole("seen", seen)?;
         let messages = Message::all(messages, None)?;
         let by_entry: FxHashMap<i64, &Message> = messages.iter().map(|message| (message.entry, message)).collect();
         let text_of = |span: &core::Span| by_entry.get(&span.entry).and_then(|message| message.text_at(span));
@@ -234,8 +241,10 @@ impl ContextStore {
     }
 
     /// Forget what was read since the mark.
-    fn back_to(&self, py: Python<'_>, mark: (usize, i64)) -> PyResult<()> {
+    fn back_to(&self, py: Python<'_>, mark: &Bound<'_, PyAny>) -> PyResult<()> {
         let _running = Running::begin();
+        let odd = |_| refused(py, format!("mark is {}; pass what mark() returned", shown(mark, SHOWN)));
+        let mark: (usize, i64) = mark.extract().map_err(odd)?;
         self.with(py, |state| {
             if mark != (state.core.items().log().len(), state.seen) {
                 state.core.back_to(mark.0);
@@ -249,18 +258,21 @@ impl ContextStore {
     /// The operations stay in the log. What one of these had put an end to holds again.
     fn leave_out(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let _running = Running::begin();
-        let entries = entries.try_iter()?.map(|entry| entry?.extract()).collect::<PyResult<FxHashSet<_>>>()?;
+        check_list("entries", entries, "pass the indices of entries")?;
+        let entries =
+            entries.try_iter()?.map(|entry| whole("an entry", &entry?)).collect::<PyResult<FxHashSet<_>>>()?;
         self.with(py, |state| state.core.leave_out(entries))
     }
 
     /// Return the store as it was before the entry with this index was read, without what was left
     /// out since.
-    fn as_of(&self, py: Python<'_>, entry: i64) -> PyResult<Self> {
+    fn as_of(&self, entry: &Bound<'_, PyAny>) -> PyResult<Self> {
         let _running = Running::begin();
+        let (py, entry) = (entry.py(), whole("entry", entry)?);
         let (operations, left_out) = self.with(py, |state| state.core.before(entry))?;
         // Of a long log this takes a while, so nobody waits for it.
         let core = detached(py, || Ok(core::ContextStore::of(operations, left_out)))?;
-        Ok(Self(Mutex::new(State { core, seen: entry })))
+        Ok(Self(Guarded::new(State { core, seen: entry })))
     }
 
     /// Return all items, or those of a heading that hold.
@@ -285,15 +297,17 @@ impl ContextStore {
     #[pyo3(signature = (budget_tokens, *, conversation = None, visible = None))]
     fn render<'py>(
         &self,
-        py: Python<'py>,
-        budget_tokens: i64,
+        budget_tokens: &Bound<'py, PyAny>,
         conversation: Option<&Bound<'py, Conversation>>,
         visible: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyString>> {
         let _running = Running::begin();
+        let (py, budget_tokens) = (budget_tokens.py(), whole("budget_tokens", budget_tokens)?);
         let Some(conversation) = conversation else { return self.markdown(py, budget_tokens, None) };
         let mut activity = Activity::default();
-        activity.add(py, conversation.get(), &visible.map_or_else(|| Ok(FxHashSet::default()), indices_in)?)?;
+        let odd = |_| refused(py, "visible has what is no index of a message; pass whole numbers from 0 up");
+        let visible = visible.map_or_else(|| Ok(FxHashSet::default()), |visible| indices_in(visible).map_err(odd))?;
+        activity.add(py, conversation.get(), &visible)?;
         self.markdown(py, budget_tokens, Some(&mut activity))
     }
 
@@ -302,9 +316,10 @@ impl ContextStore {
         &self,
         py: Python<'py>,
         mut activity: PyRefMut<'py, Activity>,
-        budget_tokens: i64,
+        budget_tokens: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyString>> {
         let _running = Running::begin();
+        let budget_tokens = whole("budget_tokens", budget_tokens)?;
         self.markdown(py, budget_tokens, Some(&mut *activity))
     }
 
@@ -319,9 +334,10 @@ impl ContextStore {
         py: Python<'py>,
         summary: &Bound<'py, PyString>,
         sources: &Bound<'py, PyAny>,
-        max_tokens: i64,
+        max_tokens: &Bound<'py, PyAny>,
     ) -> PyResult<Verified<'py>> {
         let _running = Running::begin();
+        let max_tokens = whole("max_tokens", max_tokens)?;
         let (summary, counter) = (bytes_of(summary)?, counter(py)?);
         let summary: &[u8] = &summary;
         let mut invented = detached(py, || Ok(core::names_in(summary)))?;
@@ -390,14 +406,6 @@ pub fn fenced<'py>(py: Python<'py>, name: &str, lines: Vec<Bound<'py, PyString>>
     let _running = Running::begin();
     let lines = lines.iter().map(|line| Ok(bytes_of(line)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
     string_of(py, &core::fenced(name, &lines, MAX_TRANSCRIPT))
-}
-
-/// Hexadecimal digits made from texts that occur in none of them, as few as do.
-#[pyfunction]
-pub fn mark_of(py: Python<'_>, texts: Vec<Bound<'_, PyString>>) -> PyResult<String> {
-    let _running = Running::begin();
-    let texts = texts.iter().map(|text| Ok(bytes_of(text)?.into_owned())).collect::<PyResult<Vec<_>>>()?;
-    detached(py, || Ok(core::mark_of(&texts)))
 }
 
 fn lines_of(messages: &Bound<'_, PyAny>, numbered: bool) -> PyResult<Vec<Vec<u8>>> {

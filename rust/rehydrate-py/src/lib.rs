@@ -38,6 +38,7 @@ mod questions;
 mod reading;
 mod redact;
 mod request_body;
+mod retrieval;
 mod server_text;
 mod sessions;
 mod store;
@@ -73,7 +74,7 @@ mod _native {
     };
     #[pymodule_export]
     use super::context_store::{
-        Activity, Applied, ContextStore, Item, Operation, Span, fenced, mark_of, proposal_prompt, summary_prompt,
+        Activity, Applied, ContextStore, Item, Operation, Span, fenced, proposal_prompt, summary_prompt,
         transcript_lines,
     };
     #[pymodule_export]
@@ -149,6 +150,8 @@ mod _native {
     #[pymodule_export]
     use super::request_body::RequestBody;
     #[pymodule_export]
+    use super::retrieval::{FetchArguments, fenced_items, fetch_arguments, request_arguments};
+    #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
     use super::sessions::{
@@ -173,10 +176,10 @@ mod _native {
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
     use super::thread_log::{
-        counting_records, exported_lines, folded_records, is_json, redacted_records, unfit_number,
+        counting_records, exported_lines, folded_records, kept_values, prompt_digest, redacted_records, state_content,
     };
     #[pymodule_export]
-    use super::times::read_times;
+    use super::times::{describe, parse_time_range, zone_of};
     #[pymodule_export]
     use super::tokens::{
         cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name, counts,
@@ -187,7 +190,7 @@ mod _native {
     #[pymodule_export]
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,
-        render_entries, repaired_entries, result_entries, tool_definition, user_message, user_part,
+        render_entries, repaired_entries, result_entries, summary_message, tool_definition, user_message, user_part,
     };
 
     use super::*;
@@ -202,6 +205,7 @@ mod _native {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
+        module.add("REMAINDER_PREFIX", retrieval::REMAINDER_PREFIX)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

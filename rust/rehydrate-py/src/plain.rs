@@ -286,7 +286,7 @@ impl<'py> Classes<'py> {
 }
 
 /// The names of the fields of a named tuple, or of a dataclass as it is made; None for any other value.
-fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyString>>>> {
+pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyString>>>> {
     let py = value.py();
     if let Some(names) = value.getattr_opt(interned!(py, "_fields"))? {
         return names.extract().map(Some);

@@ -1,12 +1,19 @@
 //! The records of a thread, for Python: what they can hold, which count, and what they add up to.
+mod state;
+
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
+use rehydrate_core::excerpts::grouped;
 use rehydrate_core::thread_log::{self as core, Redacted, Row, Unreadable};
 
+pub use self::state::{prompt_digest, state_content};
+use crate::checks::{SHOWN, shown};
 use crate::convert::{bytes_of, string_of};
 use crate::errors::{detached, raise};
 use crate::exit::Running;
+use crate::plain::plain_at;
 
 /// Kind, time in seconds since 1970, and body of a record.
 type Given = (i64, f64, PyBackedStr);
@@ -20,11 +27,46 @@ type Kept<'py> = (f64, Bound<'py, PyString>, Bound<'py, PyString>);
 /// A deeper value is too deep for Python's reader of JSON.
 const DEEPEST: usize = 900;
 
-/// Whether a value comes out of JSON as it went in.
+/// Values as JSON gives them back, in their order: the very objects where it has them as they are. `path` is that of the list, and
+/// `start` the number of the first.
+///
+/// Raises UnreadableIRError, with the path, for what JSON cannot hold.
 #[pyfunction]
-pub fn is_json(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub fn kept_values<'py>(values: Vec<Bound<'py, PyAny>>, path: &str, start: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
-    comes_back(value, DEEPEST)
+    let place = |number: usize| format!("{path}[{}]", start + number);
+    values.iter().enumerate().map(|(number, value)| kept(value, || place(number))).collect()
+}
+
+fn kept<'py>(value: &Bound<'py, PyAny>, path: impl FnOnce() -> String) -> PyResult<Bound<'py, PyAny>> {
+    if comes_back(value, DEEPEST)? {
+        return Ok(value.clone());
+    }
+    let (py, path) = (value.py(), path());
+    let made = written(value, &path)?;
+    if let Some((path, number)) = unfit(&made, path.as_bytes())? {
+        let path = string_of(py, &path)?;
+        let (problem, remedy) = if number.is_instance_of::<PyFloat>() {
+            (format!("is {number}, which JSON cannot hold"), "pass a finite number")
+        } else {
+            let digits = grouped(py.import("sys")?.call_method0("get_int_max_str_digits")?.extract()?);
+            (format!("is {}, and Python reads {digits} digits", shown(&number, SHOWN)), "pass it as a text")
+        };
+        return Err(raise(py, "UnreadableIRError", (path, problem, remedy)));
+    }
+    // Two halves of a surrogate pair are one character.
+    let json = py.import("json")?;
+    json.call_method1("loads", (json.call_method1("dumps", (made,))?,))
+}
+
+/// A value as JSON's; raises UnreadableIRError, with the path, for what JSON cannot hold.
+fn written<'py>(value: &Bound<'py, PyAny>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    plain_at(value, path).map_err(|error| {
+        let is_deep = error.is_instance_of::<PyRecursionError>(py);
+        let why = (path, "is nested too deep for JSON", "flatten it");
+        if is_deep { raise(py, "UnreadableIRError", why) } else { error }
+    })
 }
 
 fn comes_back(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
@@ -70,16 +112,6 @@ fn is_fit(number: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The first number in JSON values that JSON has not, or that Python does not read again, and where it is.
-#[pyfunction]
-pub fn unfit_number<'py>(
-    value: &Bound<'py, PyAny>,
-    path: &Bound<'py, PyString>,
-) -> PyResult<Option<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
-    let _running = Running::begin();
-    let found = unfit(value, &bytes_of(path)?)?;
-    found.map(|(path, number)| Ok((string_of(value.py(), &path)?, number))).transpose()
-}
-
 fn unfit<'py>(value: &Bound<'py, PyAny>, path: &[u8]) -> PyResult<Option<(Vec<u8>, Bound<'py, PyAny>)>> {
     if let Ok(fields) = value.cast::<PyDict>() {
         for (key, value) in fields {
@@ -116,7 +148,7 @@ pub fn exported_lines(py: Python<'_>, rows: Vec<Given>, namespace: &str, thread:
     read(py, &rows, |rows| core::exported(rows, namespace, thread))
 }
 
-/// What the records that count add up to, as JSON.
+/// The sum of the records that count, as JSON.
 #[pyfunction]
 pub fn folded_records(py: Python<'_>, rows: Vec<Given>) -> PyResult<String> {
     let _running = Running::begin();

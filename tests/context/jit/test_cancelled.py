@@ -44,11 +44,11 @@ def test_what_a_cancelled_call_finds_later_is_found_by_the_next(backend, monkeyp
     taken_back = threading.Event()
     unsplice = Retriever.unsplice
 
-    def told(*arguments):
+    def noted(*arguments):
         unsplice(*arguments)
         taken_back.set()
 
-    monkeypatch.setattr(Retriever, "unsplice", told)
+    monkeypatch.setattr(Retriever, "unsplice", noted)
     anyio.run(partial(cancel_a_call, jit, gate), backend=backend)
     gate.opened.set()
     assert taken_back.wait(600)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import doctest
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate._native import zone_of
 from rehydrate.context import parse_time_range
-from rehydrate.context.time_words import WallClock, describe
+from rehydrate.context.time_words import describe
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import TimeRange
 
@@ -435,10 +439,18 @@ def test_any_text_is_a_range_or_an_invalid_argument(text: str, zone: str) -> Non
 
 @given(st.datetimes(datetime(1975, 1, 1), datetime(2035, 1, 1)), st.sampled_from(ZONES))
 def test_the_clock_reads_between_what_it_was_asked_for(wall: datetime, zone: str) -> None:
-    clock = WallClock.of(NOW, zone)
-    span = clock.read(f"{wall:%Y-%m-%d}..{wall + timedelta(1):%Y-%m-%d}")
+    span = read(f"{wall:%Y-%m-%d}..{wall + timedelta(1):%Y-%m-%d}", zone)
     assert span.after is not None
-    assert span.after.astimezone(clock.zone).date() in (wall.date(), wall.date() + timedelta(1))
+    date_there = span.after.astimezone(ZoneInfo(zone)).date()
+    assert date_there in (wall.date(), wall.date() + timedelta(1))
+
+
+@pytest.mark.parametrize("function", [parse_time_range, describe, zone_of])
+def test_the_examples_run(function: Callable[..., Any]) -> None:
+    names = {"parse_time_range": parse_time_range, "describe": describe, "zone_of": zone_of}
+    parser = doctest.DocTestParser()
+    example = parser.get_doctest(function.__doc__ or "", names, "times", None, 0)
+    assert example.examples and doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_a_range_is_described_in_one_line_with_its_zone() -> None:

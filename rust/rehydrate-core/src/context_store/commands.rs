@@ -64,7 +64,7 @@ impl Commands {
     }
 }
 
-/// What a message answers with the results; none where an empty one leaves it open which is whose.
+/// The results in a message, by what they answer; none where an empty one leaves it open which is whose.
 fn results_of<'a>(message: &Said<'a>) -> Vec<(&'a [u8], Vec<u8>)> {
     let texts: Vec<&[u8]> =
         message.pieces.iter().filter(|piece| piece.kind == PieceKind::ToolResult).map(|piece| piece.text).collect();

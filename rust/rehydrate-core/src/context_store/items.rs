@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::raw::{self, Raw, digest};
 use crate::notes::Heading;
 
-/// What is still to be done, as a model saw it.
+/// A task that is still open, as a model saw it.
 pub(super) const TASK: &[u8] = b"task";
 pub(super) const REQUEST: &[u8] = b"request";
 pub(super) const PLAN: &[u8] = b"plan";
@@ -26,7 +26,7 @@ pub(super) const USER_TRUST: f64 = 1.0;
 pub(super) const ASSISTANT_TRUST: f64 = 0.75;
 pub(super) const TOOL_TRUST: f64 = 0.5;
 
-/// What became of an item.
+/// The states of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     Live,
@@ -50,7 +50,7 @@ impl Status {
 }
 
 /// Where a text is in the thread, in characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     pub entry: i64,
     pub piece: i64,
@@ -83,7 +83,7 @@ pub struct Item {
     pub span: Span,
     pub trust: f64,
     pub strength: i64,
-    /// What was done with it, and in which entry.
+    /// Its uses, each with its entry.
     pub uses: Vec<(Raw, i64)>,
     pub status: Status,
     /// The item that holds instead of it.
@@ -158,7 +158,7 @@ pub(super) fn changes(used: &[u8]) -> bool {
     CHANGES.contains(&used)
 }
 
-/// What an operation does.
+/// The kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
     Add,
@@ -194,7 +194,7 @@ pub struct Operation {
     pub added: Option<Arc<Item>>,
     /// The item that holds instead.
     pub other: Option<i64>,
-    /// What was done with the item.
+    /// The use of the item.
     pub used: Raw,
 }
 

@@ -44,7 +44,7 @@ pub struct Markdown {
 }
 
 impl ContextStore {
-    /// What the store has to say in so many tokens, beside the commands that were run.
+    /// The items in so many tokens, with the commands that were run.
     #[must_use]
     pub fn render(&self, mut room: i64, commands: &[&Command], counter: Counter) -> Markdown {
         let mut lines: [Vec<Line>; 5] = Default::default();
@@ -81,7 +81,7 @@ impl ContextStore {
         live.iter().map(|item| (item.span.entry, line(item, longest, ran.get(&item.span.entry).copied()))).collect()
     }
 
-    /// What commands came to, the last first, but for those whose error is open.
+    /// The outcomes of commands, the last first, but for those whose error is open.
     fn ran(&self, commands: &[&Command], mut room: i64, counter: Counter) -> Vec<Line> {
         let errors = self.items.live(Heading::Context).filter(|item| item.is(ERROR));
         let open: FxHashSet<i64> = errors.map(|item| item.span.entry).collect();
@@ -162,12 +162,12 @@ pub fn within(room: i64, entries: &[(i64, Line)], counter: Counter) -> Vec<Line>
     rest.dedup();
     let written = |entries: &[i64]| entries.iter().map(|entry| format!("#{entry}")).collect::<Vec<_>>().join(" ");
     let mut handles = &rest[..];
-    let mut told = written(handles);
-    while !handles.is_empty() && tokens(&[told.clone().into_bytes()], counter) > LEAST.max(left - BESIDE_HANDLES) {
+    let mut line = written(handles);
+    while !handles.is_empty() && tokens(&[line.clone().into_bytes()], counter) > LEAST.max(left - BESIDE_HANDLES) {
         handles = &handles[handles.len() / 3 + 1..];
-        told = format!("... {}", written(handles));
+        line = format!("... {}", written(handles));
     }
-    shown.push(format!("- {count} more: {told}").into_bytes());
+    shown.push(format!("- {count} more: {line}").into_bytes());
     shown
 }
 

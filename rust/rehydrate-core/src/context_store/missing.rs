@@ -11,7 +11,7 @@ use crate::tokens::Counter;
 const MAX_MARKED: usize = 20;
 
 impl ContextStore {
-    /// What is added to a summary: a mark of the names that were `invented`, and what must not be lost and is not in it, in
+    /// The addition to a summary: a mark of the names that were `invented`, and what must not be lost and is not in it, in
     /// so many tokens.
     #[must_use]
     pub fn addition(&self, summary: &[u8], invented: &[Raw], room: i64, counter: Counter) -> Vec<u8> {

@@ -91,7 +91,7 @@ impl Source {
     }
 }
 
-/// What is under these never goes: where room is short, the oldest become one line.
+/// Items under these never go: where room is short, the oldest become one line.
 pub(super) fn is_permanent(heading: Heading) -> bool {
     matches!(heading, Heading::Decisions | Heading::Files | Heading::Preferences)
 }
@@ -135,7 +135,7 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    /// What a proposal changes.
+    /// The operations of a proposal.
     fn operations(&mut self, store: &ContextStore, proposal: &Proposal) -> Checked<Vec<Operation>> {
         if proposal.kind == OperationKind::Add {
             let heading = Heading::ALL.into_iter().find(|heading| *heading.name().as_bytes() == *proposal.heading);

@@ -75,7 +75,7 @@ pub(super) fn is_space(char: char) -> bool {
     python_re::is_space(char.into())
 }
 
-/// What two sayings of one thing share.
+/// The key of a text, which two sayings of one thing share.
 #[must_use]
 pub fn key_of(text: &[u8]) -> Raw {
     let folded = match std::str::from_utf8(text) {

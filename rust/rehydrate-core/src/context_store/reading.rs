@@ -55,7 +55,7 @@ pub struct SaidPiece<'a> {
     pub about: Vec<About>,
 }
 
-/// What a call is about: what is done, and with what.
+/// A subject of a call: what is done, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     pub used: Raw,
@@ -68,7 +68,7 @@ pub struct ContextStore {
     pub(super) items: Items,
     /// By the id of a call that is not answered.
     calls: FxHashMap<Raw, Vec<About>>,
-    /// What the preferences are about.
+    /// The subjects of the preferences.
     subjects: Subjects,
 }
 

@@ -11,7 +11,7 @@ use super::{Kind, Record, Row, Unreadable};
 use crate::caps;
 use crate::context_store::{Raw, digest, key_of};
 
-/// What takes the place of a text that goes.
+/// The text in the place of one that goes.
 const REDACTED: &[u8] = b"[redacted]";
 /// Characters of a key; a longer one was cut.
 const MAX_KEY: usize = 200;
@@ -220,7 +220,7 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     Spans(object).object()?.iter().rev().find(|member| member.key == name).map(|member| member.value)
 }
 
-/// What is before a part of a text, the part, and what is after it, by characters.
+/// The text before a part, the part, and the text after it, by characters.
 fn parted(text: &[u8], start: usize, end: usize) -> (Raw, Vec<u8>, Raw) {
     let points = caps::decoded(text);
     let (start, end) = (start.min(points.len()), end.min(points.len()));

@@ -12,7 +12,7 @@ use crate::caps::grouped;
 /// Longer than any text that means a time.
 const MAX_CHARACTERS: usize = 200;
 
-/// What a range means; an end that it does not name is None.
+/// The meaning of a range; an end that it does not name is None.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     pub kind: RangeKind,

@@ -44,7 +44,7 @@ fn values_in<'py>(answer: &Bound<'py, PyString>) -> PyResult<Vec<Option<Bound<'p
     Ok(values)
 }
 
-/// What an object proposes, where it says all that its operation needs. Nothing else of it is checked.
+/// The proposal of an object, where it says all that its operation needs. Nothing else of it is checked.
 fn proposal(value: &Bound<'_, PyAny>) -> PyResult<Option<Proposal>> {
     use OperationKind::{Add, Fade, Promote, Resolve, Supersede};
 

@@ -25,7 +25,7 @@ impl<'py> Tools<'py> {
         Ok(Self(py.import(MODULE)?.getattr("TOOLS")?.cast_into()?))
     }
 
-    /// What a call is about; `call` is the tool's name, a blank and its input as JSON.
+    /// The subjects of a call; `call` is the tool's name, a blank and its input as JSON.
     pub fn subjects(&self, call: &Bound<'py, PyString>) -> PyResult<Vec<About>> {
         let (py, call) = (call.py(), bytes_of(call)?);
         let blank = memchr::memchr(b' ', &call);
@@ -88,7 +88,7 @@ fn command_of(words: &Bound<'_, PyList>) -> PyResult<Vec<u32>> {
     Ok(words.join(&u32::from(' ')))
 }
 
-/// What a command is about: itself, without the programs that only cut what it prints, and the files that it shows and
+/// The subjects of a command: itself, without the programs that only cut what it prints, and the files that it shows and
 /// writes.
 fn ran(command: &[u32]) -> Vec<About> {
     command_subjects(command).into_iter().map(about).collect()

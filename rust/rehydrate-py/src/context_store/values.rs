@@ -3,6 +3,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::context_store::{self as core, Heading, OperationKind, Raw, Status};
+use rustc_hash::FxBuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use crate::convert::{bytes_of, string_of};
@@ -106,13 +108,34 @@ fn member<'py>(py: Python<'py>, class: &str, name: &str) -> PyResult<Bound<'py, 
     py.import(MODULE)?.getattr(class)?.call1((name,))
 }
 
+/// A function and its arguments that make an equal value, for pickle and copy.
+type Remade<'py, T> = (Bound<'py, PyAny>, T);
+
+/// An item as it is written, its text, its state, and the item that holds instead of it.
+type WrittenItem<'py> = (Bound<'py, PyDict>, Bound<'py, PyString>, &'static str, Option<i64>);
+
+/// The hash of something.
+fn hash_of(value: impl Hash) -> u64 {
+    FxBuildHasher.hash_one(value)
+}
+
 /// Where a text is in the thread, word for word.
-#[pyclass(frozen, eq, module = "rehydrate._native")]
-#[derive(PartialEq)]
+#[pyclass(frozen, eq, hash, module = "rehydrate._native")]
+#[derive(PartialEq, Hash)]
 pub struct Span(core::Span);
 
 #[pymethods]
 impl Span {
+    #[new]
+    fn new(entry: i64, piece: i64, start: i64, end: i64, digest: String) -> Self {
+        Self(core::Span { entry, piece, start, end, digest })
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> Remade<'py, (i64, i64, i64, i64, &str)> {
+        let core::Span { entry, piece, start, end, digest } = &self.0;
+        (py.get_type::<Self>().into_any(), (*entry, *piece, *start, *end, digest))
+    }
+
     /// The index of the entry in `Context.history`.
     #[getter]
     fn entry(&self) -> i64 {
@@ -174,6 +197,41 @@ pub struct Item(pub Arc<core::Item>);
 
 #[pymethods]
 impl Item {
+    /// The item that was written so, with its text and what became of it.
+    #[staticmethod]
+    fn _read(
+        written: &Bound<'_, PyAny>,
+        text: &Bound<'_, PyAny>,
+        status: &Bound<'_, PyAny>,
+        other: Option<i64>,
+    ) -> PyResult<Self> {
+        let _running = Running::begin();
+        let text = raw(text)?;
+        let added = operation(written, |_| text)?.added;
+        let mut item = added.map(Arc::unwrap_or_clone).ok_or_else(|| PyValueError::new_err("it adds no item"))?;
+        item.status = named(&Status::ALL, Status::name, status)?;
+        item.other = other;
+        Ok(Self(Arc::new(item)))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Remade<'py, WrittenItem<'py>>> {
+        let _running = Running::begin();
+        let (item, read) = (&self.0, py.get_type::<Self>().getattr("_read")?);
+        let adds = core::Operation {
+            kind: OperationKind::Add,
+            item: item.id,
+            entry: item.span.entry,
+            added: Some(Arc::clone(item)),
+            other: None,
+            used: Raw::default(),
+        };
+        Ok((read, (written(py, &adds)?, self.text(py)?, item.status.name(), item.other)))
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash_of((self.0.id, &self.0.span))
+    }
+
     #[getter]
     fn id(&self) -> i64 {
         self.0.id
@@ -219,7 +277,7 @@ impl Item {
         self.0.strength
     }
 
-    /// What was done with it, and in which entry: ("edited", 12); the last ones.
+    /// Its last uses, each with its entry: ("edited", 12).
     #[getter]
     fn uses<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let uses = self.0.uses.iter().map(|(used, entry)| Ok((string_of(py, used)?, *entry)));
@@ -286,6 +344,25 @@ pub struct Operation(pub core::Operation);
 
 #[pymethods]
 impl Operation {
+    /// The operation that was written so, with the text of its item.
+    #[staticmethod]
+    fn _read(written: &Bound<'_, PyAny>, text: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let _running = Running::begin();
+        let text = raw(text)?;
+        operation(written, |_| text).map(Self)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Remade<'py, (Bound<'py, PyDict>, Bound<'py, PyString>)>> {
+        let _running = Running::begin();
+        let text = self.0.added.as_ref().map_or(&[][..], |item| &item.text);
+        Ok((py.get_type::<Self>().getattr("_read")?, (written(py, &self.0)?, string_of(py, text)?)))
+    }
+
+    fn __hash__(&self) -> u64 {
+        let core::Operation { kind, item, entry, other, used, .. } = &self.0;
+        hash_of((kind.name(), item, entry, other, used))
+    }
+
     /// add, supersede, resolve, promote, fade.
     #[getter]
     fn kind(&self) -> &'static str {
@@ -316,7 +393,7 @@ impl Operation {
         self.0.other
     }
 
-    /// What was done with the item, of a "promote".
+    /// The use of the item, of a "promote".
     #[getter]
     fn r#use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         string_of(py, &self.0.used)
@@ -340,7 +417,7 @@ pub struct Applied {
 
 #[pymethods]
 impl Applied {
-    /// What became of them, in words: "0 operations; 2 refused: its quote is too long".
+    /// The outcome in words: "0 operations; 2 refused: its quote is too long".
     #[getter]
     fn summary(&self, py: Python<'_>) -> PyResult<String> {
         let count = self.operations.len();

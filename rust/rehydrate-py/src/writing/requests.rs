@@ -66,6 +66,35 @@ pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: boo
     Ok(made.into_any())
 }
 
+/// A message of a summary in a format: the user's, with its text, or the assistant's, which takes note of it.
+#[pyfunction]
+pub fn summary_message<'py>(text: &Bound<'py, PyString>, format: &str, role: &str) -> PyResult<Bound<'py, PyAny>> {
+    let _running = Running::begin();
+    let py = text.py();
+    let is_user = role == "user";
+    let message = dict!(py, "role": role, "content": text);
+    let made = match format {
+        "openai_responses" => {
+            let part = dict!(py, "type": if is_user { "input_text" } else { "output_text" }, "text": text);
+            if !is_user {
+                part.set_item(interned!(py, "annotations"), PyList::empty(py))?;
+            }
+            dict!(py, "type": "message", "role": role, "content": PyList::new(py, [part])?)
+        }
+        _ if is_user => return user_message(text, format, true),
+        "langchain" => return py.import("langchain_core.messages")?.getattr("AIMessage")?.call1((text,)),
+        "bedrock" => dict!(py, "role": role, "content": PyList::new(py, [dict!(py, "text": text)])?),
+        "gemini" => dict!(py, "role": "model", "parts": PyList::new(py, [dict!(py, "text": text)])?),
+        "codex" => {
+            let payload = dict!(py, "type": "message", "role": role, "content": text);
+            dict!(py, "type": "response_item", "payload": payload)
+        }
+        "claude_code" => dict!(py, "type": role, "message": message),
+        _ => message,
+    };
+    Ok(made.into_any())
+}
+
 /// The arguments of a provider's SDK: ``client.messages.create`` of Anthropic's, ``client.chat.completions.create`` and
 /// ``client.responses.create`` of OpenAI's, ``client.converse``, Gemini's ``generateContent``, ``generateText``.
 pub fn request_of<'py>(
