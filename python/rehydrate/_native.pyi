@@ -305,7 +305,7 @@ __all__ = [
     "tool_definition",
     "transcript_branch",
     "transcript_lines",
-    "read_session",
+    "transcripts",
     "unit_memory",
     "unit_text",
     "unmarked",
