@@ -65,7 +65,7 @@ class Page(HTMLParser):
         classes = frozenset((values.get("class") or "").split())
         inside = [name for name, _ in self._open]
         if tag in ("div", "section", "details", "p"):
-            assert "p" not in inside, "no block stands in a paragraph"
+            assert "p" not in inside, "no block is in a paragraph"
         self._open.append((tag, classes))
         if "unit" in classes:
             self._unit = values.get("id") or "between"

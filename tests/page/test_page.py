@@ -78,8 +78,8 @@ def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page:
             continue  # its long strings are shown after their call, without the escapes of JSON
         kept = formats.parse([made[index] for index in row.messages], form).messages
         seen = "".join(on_page(piece.text) for message in kept for piece in message.pieces)
-        told = "".join(page.of("now", number, "text", "mark"))
-        assert told.replace("\n", "") == seen.replace("\n", "")
+        shown = "".join(page.of("now", number, "text", "mark"))
+        assert shown.replace("\n", "") == seen.replace("\n", "")
 
 
 @given(long_cases())

@@ -229,8 +229,8 @@ class Body:
             "by": origin.principal,
             "said": origin.time.isoformat(" ", "minutes") if origin.time else "",
             "made of": ", ".join(origin.parents),
-            "stands in the result of": section.tool_call_id,
-            "stands before": "" if section.anchor is None else EntryId.of(section.anchor),
+            "in the result of": section.tool_call_id,
+            "before": "" if section.anchor is None else EntryId.of(section.anchor),
         }
         return {words: value for words, value in fields.items() if value}
 

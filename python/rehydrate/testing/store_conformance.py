@@ -202,7 +202,7 @@ def check_the_best_comes_first_with_a_snippet_of_it(make: Make) -> None:
     )
     hits = store.search("zebra enclosure", 5, namespace=A)
     _equal(hits[0].item.text, long, "the best hit")
-    _true(hits[0].snippet in long, "the snippet stands in the text")
+    _true(hits[0].snippet in long, "the snippet is in the text")
     _true(len(hits[0].snippet) < len(long) / 2, "the snippet is not the whole")
     scores = [hit.score for hit in store.search("the weather of day 7", 20, namespace=A)]
     _true(len(scores) == 20, "there are as many hits as asked for")
