@@ -24,9 +24,6 @@ CounterName = Literal["words", "chars", "o200k_base", "cl100k_base"]
 COUNTERS: tuple[CounterName, ...] = ("words", "chars", "o200k_base", "cl100k_base")
 """Token counters inside the build."""
 
-CACHE_BYTES = 320 << 20
-"""Default bytes of a process's cache; `limit_cache` changes it. A fifth is for vectors."""
-
 CustomCounter = Callable[[str], int]
 
 atexit.register(_native.before_exit)

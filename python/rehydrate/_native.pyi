@@ -24,8 +24,9 @@ from rehydrate.compact.signals import Vectors as ModelVectors
 from rehydrate.context.context_store import Heading, Status
 from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.tool_calls import Scope
+from rehydrate.cost.prefix import Why
 from rehydrate.cost.prices import Price, Usage
-from rehydrate.errors import Violation
+from rehydrate.errors import ProviderError, Violation
 from rehydrate.formats.calls import CallFormat
 from rehydrate.formats.rendering import RenderedMessage
 from rehydrate.formats.thinking import ThinkingModel
@@ -54,6 +55,7 @@ from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
+    "CACHE_BYTES",
     "NOT_INSTRUCTIONS",
     "REMAINDER_PREFIX",
     "Activity",
@@ -70,11 +72,13 @@ __all__ = [
     "Decision",
     "DivisibleTexts",
     "Division",
+    "Document",
     "Draft",
     "Echoes",
     "EventDecoder",
     "Excerpts",
     "FetchArguments",
+    "FreeNames",
     "Item",
     "ItemIndex",
     "JsonMessages",
@@ -114,13 +118,14 @@ __all__ = [
     "as_dicts",
     "as_items",
     "as_sequence",
-    "aws_status",
+    "as_unicode",
     "before_exit",
     "before_fork",
     "beyond_limits",
     "billed_usage",
     "broken_laws",
     "broken_rules",
+    "cache_limit",
     "cache_vectors",
     "cached_bytes",
     "cached_vectors",
@@ -174,6 +179,7 @@ __all__ = [
     "entry_inputs",
     "entry_is_signed",
     "error_event",
+    "error_from_body",
     "explanation_text",
     "exported_lines",
     "fair_share",
@@ -184,6 +190,7 @@ __all__ = [
     "fenced_items",
     "fenced_outline",
     "fetch_arguments",
+    "file_text",
     "first_kept",
     "folded_records",
     "format_of",
@@ -201,7 +208,7 @@ __all__ = [
     "is_server_url",
     "is_short_to_add",
     "isa",
-    "json_parts",
+    "json_object",
     "json_row",
     "kept_values",
     "kind_of",
@@ -224,8 +231,9 @@ __all__ = [
     "marks_in",
     "meets_filter",
     "memory_command",
-    "memory_excess",
-    "memory_snippet",
+    "memory_stale",
+    "memory_texts",
+    "memory_tool",
     "merged_lines",
     "message_tokens",
     "named_format",
@@ -239,15 +247,19 @@ __all__ = [
     "page_end",
     "paragraphs",
     "parse_time_range",
+    "parsed_docstring",
     "passage_excerpt",
     "pinned_indices",
     "placed_breakpoints",
     "plain",
     "plain_at",
+    "prompt_break",
     "prompt_changes",
     "prompt_digest",
     "prompt_rows",
     "proposal_prompt",
+    "provider_error",
+    "provider_name",
     "provider_of",
     "put_back",
     "question_share",
@@ -255,7 +267,6 @@ __all__ = [
     "read_answer",
     "read_call",
     "read_entries",
-    "read_error",
     "read_fenced_outline",
     "read_outline",
     "read_places",
@@ -295,6 +306,8 @@ __all__ = [
     "shown",
     "shown_url",
     "snippets",
+    "span_attributes",
+    "span_texts",
     "split_front_matter",
     "stale_thinking",
     "state_content",
@@ -306,9 +319,11 @@ __all__ = [
     "transcript_branch",
     "transcript_lines",
     "transcripts",
+    "unicode_inside",
     "unit_memory",
     "unit_text",
     "unmarked",
+    "usage_attributes",
     "used_names",
     "user_message",
     "user_part",
@@ -330,6 +345,31 @@ __version__: str
 NOT_INSTRUCTIONS: str
 # The beginning of the handles of what an answer had no room for.
 REMAINDER_PREFIX: str
+
+# A conversation as a text holds it: its entries, and where they are. It raises
+# InvalidArgumentError for a text that holds none.
+@final
+class Document:
+    def __new__(cls, name: str, text: str) -> Document: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def entries(self) -> list[Any]: ...
+    # The other keys of the object around the messages.
+    @property
+    def around(self) -> tuple[str, ...]: ...
+    # Whether each entry has lines of its own.
+    @property
+    def is_lines(self) -> bool: ...
+    def texts(self) -> list[str]: ...
+    # The line on which an entry begins, from 1.
+    def line_of(self, index: int) -> int: ...
+    # The text with only these entries in it, in this order, and new ones in the place of those in
+    # `changed`; with all of them, the same text.
+    def keep(self, indices: Sequence[int], changed: Mapping[int, Any] = ...) -> str: ...
+
+# The text of a file; InvalidArgumentError for bytes that are none.
+def file_text(data: bytes, name: str) -> str: ...
 
 @final
 class Conversation:
@@ -783,6 +823,10 @@ class Activity:
     # False, and nothing is added, where a unit of these messages has earlier messages too.
     def add(self, conversation: Conversation) -> bool: ...
 
+# The first difference of two prompts, of which these segments are left, and how many tokens of the
+# second are in the first too.
+def prompt_break(was: Sequence[Segment], now: Sequence[Segment]) -> tuple[Why, int]: ...
+
 # The parts of a prompt in the order in which a provider reads them.
 @final
 class Layout:
@@ -821,6 +865,12 @@ class Layout:
     def request(
         self, breakpoints: Sequence[str], history: Any
     ) -> tuple[dict[str, Any], tuple[Any, ...], tuple[str, ...]]: ...
+
+# The messages of a prompt for a host that sends them itself, each with its index in the host's
+# list; None: a section, or `beginning`.
+def shown_messages(
+    prompt: Any, beginning: str, write: Callable[[Any], str]
+) -> list[tuple[int | None, Any]]: ...
 
 # The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
 # waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
@@ -1320,9 +1370,6 @@ def counts(texts: Sequence[str], counter: str) -> list[int]: ...
 def cap_text(
     text: str, limit: int, notice: int, counter: str, tool: str, rows: int, log_lines: int
 ) -> tuple[str, str, int] | None: ...
-
-# The members of the object or array that begins there: name, lead, and begin and end of the value.
-def json_parts(text: str, start: int) -> list[tuple[str, int, int, int]] | None: ...
 
 # The kind of a text that a tool returned, such as "log" or "diff".
 def kind_of(text: str, tool: str) -> str: ...
@@ -1889,7 +1936,11 @@ def read_fenced_outline(text: str) -> list[OutlineName] | None: ...
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
+
+CACHE_BYTES: int
+
 def set_cache_limit(limit_bytes: int) -> None: ...
+def cache_limit() -> int: ...
 
 # The vectors of texts in the space of a model, float32; None where none was kept.
 def cached_vectors(space: str, texts: Sequence[str]) -> list[bytes | None]: ...
@@ -1994,26 +2045,38 @@ def read_answer(
 # What a body reports as an error; None where it reports none.
 def reported_in(provider: str, body: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
 
-# The class of the error, the status, the message, the seconds to wait.
-def read_error(
-    body: object, status: int | None, fallback: str
-) -> tuple[str, int | None, str, float | None]: ...
-def aws_status(code: str) -> int | None: ...
+# The error for an SDK's exception; None if the provider did not fail.
+def provider_error(provider: str, error: BaseException) -> ProviderError | None: ...
+
+# The error that a body reports; `fallback` is its message if the body has none.
+def error_from_body(
+    provider: str,
+    body: object,
+    *,
+    status: object = None,
+    headers: object = None,
+    fallback: str | None = None,
+) -> ProviderError: ...
 def error_event(raw: bytes, provider: str | None) -> bytes: ...
 
-# The memory tool: new texts by path (None: the file goes), the answer, whether it is an error, and
-# the place that the answer is to show.
+# The memory tool: the answer, whether it is an error, the files that change, and the records that
+# say so, for a log that `is_new` or not; the files after some records; the versions that no file
+# says now, each with a body that says nothing.
+def memory_tool(provider: str) -> dict[str, Any]: ...
 def memory_command(
-    arguments: Any, texts: dict[str, str], overwrites: bool
-) -> tuple[dict[str, str | None], str, bool, tuple[str, int] | None]: ...
-def memory_snippet(text: str, line: int) -> str: ...
-def memory_excess(
+    arguments: Any,
     texts: dict[str, str],
-    changes: dict[str, str | None],
-    max_file_bytes: int,
-    max_bytes: int,
-    max_files: int,
-) -> str | None: ...
+    is_new: bool,
+    redactor: Callable[[str], Any] | None,
+    limits: Any,
+    overwrites: bool,
+) -> tuple[str, bool, list[str], list[tuple[int, float, str]]]: ...
+def memory_texts(
+    rows: Sequence[tuple[int, float, str]], before: dict[str, str]
+) -> dict[str, str]: ...
+def memory_stale(
+    rows: Sequence[tuple[int, float, str]], texts: dict[str, str]
+) -> list[tuple[int, str]]: ...
 
 # Reads what an answer cost from its bytes.
 @final
@@ -2038,6 +2101,30 @@ class ToolArguments:
     def whole(self, name: str) -> int: ...
     # One of the words of its schema; None where none was sent.
     def choice(self, name: str) -> str | None: ...
+
+# A text without halves of surrogate pairs, which no request can carry; JSON without them in any of
+# its strings.
+def as_unicode(text: str) -> str: ...
+def unicode_inside(value: Any) -> Any: ...
+
+# Names that nothing has yet: each as it is wanted, or with the first number that makes it free.
+@final
+class FreeNames:
+    def __new__(cls, taken: Iterable[str], between: str) -> FreeNames: ...
+    def take(self, wanted: str) -> str: ...
+
+# The description of a function, and that of each parameter by its name.
+def parsed_docstring(docstring: str) -> tuple[str, dict[str, str]]: ...
+
+# An object, or a text that is the JSON of one, as a dict; None for anything else.
+def json_object(value: object) -> dict[str, Any] | None: ...
+
+# Attributes of OpenTelemetry's spans: of an event of a turn; of its texts; of a usage; and a
+# provider's name in the conventions.
+def span_attributes(event: object) -> dict[str, Any]: ...
+def span_texts(event: object) -> dict[str, str]: ...
+def usage_attributes(usage: Usage) -> dict[str, Any]: ...
+def provider_name(provider: str) -> str: ...
 
 # A text as PostgreSQL takes it, and back.
 def server_text(text: str) -> str: ...

@@ -17,11 +17,10 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from rehydrate._native import plain
+from rehydrate._native import as_unicode, plain
 from rehydrate.errors import RehydrateError
 
 LOGGER = "rehydrate.errors"
@@ -98,32 +97,6 @@ def result_text(value: Any) -> str:
     return as_unicode(value)
 
 
-def as_unicode(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which no request can carry.
-
-    >>> as_unicode("caf\\udce9")
-    'caf\\ufffd'
-    """
-    if not is_utf8(text):
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return str(text)
-
-
-def unicode_inside(value: Any) -> Any:
-    """Return JSON without halves of surrogate pairs in any of its strings, names included.
-
-    >>> unicode_inside({"a\\ud83d": ["b", 1, {"c": "\\udce9"}]})
-    {'a\ufffd': ['b', 1, {'c': '\ufffd'}]}
-    """
-    if isinstance(value, str):
-        return as_unicode(value)
-    if isinstance(value, Mapping):
-        return {unicode_inside(key): unicode_inside(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [unicode_inside(each) for each in value]
-    return value
-
-
 def is_utf8(text: str) -> bool:
     """Return whether UTF-8 can hold the text: it has no half of a surrogate pair."""
     try:
@@ -192,32 +165,6 @@ def without_elements(text: str, tag: re.Pattern[str]) -> str:
             kept.append(text[at : match.start()])
             at = end
     return "".join(kept) + text[at:]
-
-
-class FreeNames:
-    """Names that nothing has yet: each as it is wanted, or with the first number that makes it
-    free. A name that is wanted a thousand times is not looked for from its first number again.
-
-    >>> names = FreeNames({"note", "note~2"}, "~")
-    >>> names.take("note"), names.take("port"), names.take("port"), names.take("note")
-    ('note~3', 'port', 'port~2', 'note~4')
-    """
-
-    def __init__(self, taken: Iterable[str], between: str) -> None:
-        """Start with the names that are taken; ``between`` a name and its number."""
-        self._taken = set(taken)
-        self._between = between
-        self._numbers: dict[str, int] = {}
-
-    def take(self, wanted: str) -> str:
-        """Return the name, which is taken from now on."""
-        name, number = wanted, self._numbers.get(wanted, 1)
-        while name in self._taken:
-            number += 1
-            name = f"{wanted}{self._between}{number}"
-        self._numbers[wanted] = number
-        self._taken.add(name)
-        return name
 
 
 def plural(count: int, one: str, many: str = "") -> str:

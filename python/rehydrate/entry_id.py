@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_PREFIX = "history["
 _ENTRY = re.compile(r"history\[(0|[1-9][0-9]{0,15})\]")
 
 
@@ -27,14 +26,7 @@ class EntryId(str):
     @lru_cache(maxsize=4_096)
     def of(index: int) -> EntryId:
         """Return the id of the entry. Ids are shared: a server has thousands of prompts."""
-        return EntryId(f"{_PREFIX}{index}]")
-
-    @staticmethod
-    def run(first: int, last: int, *, has_gaps: bool) -> str:
-        """Return one name for several entries: ``history[4-17]``; with gaps ``history[4..17]``."""
-        if first == last:
-            return EntryId.of(first)
-        return f"{_PREFIX}{first}{'..' if has_gaps else '-'}{last}]"
+        return EntryId(f"history[{index}]")
 
     @staticmethod
     def index_of(name: str) -> int | None:

@@ -21,13 +21,9 @@ __all__ = [
     "Piece",
     "PieceKind",
     "Unit",
-    "normal_role",
     "problems_of",
     "provider_of",
 ]
-
-
-_NORMAL_ROLES = {"developer": "system", "function": "tool", "tool_result": "tool"}
 
 
 class PieceKind(IntEnum):
@@ -87,34 +83,6 @@ class Unit(NamedTuple):
         messages = self.messages
         return messages[0].role == "system" and all(item.role == "system" for item in messages)
 
-    @property
-    def is_user_turn(self) -> bool:
-        """Whether it holds a user turn."""
-        return any(message.is_user_turn for message in self.messages)
-
-    @property
-    def opens_with_user(self) -> bool:
-        """Whether a conversation may start here for a provider that wants a user message first.
-
-        Not with a message of only white space: Claude Code leaves it out when it sends.
-        """
-        first = self.messages[0]
-        if first.role != "user" or first.answers:
-            return False
-        return first.images > 0 or any(not piece.text.isspace() for piece in first.pieces)
-
-    @property
-    def calls_tools(self) -> bool:
-        """Whether it holds a tool call that the client must answer (server tools answer in the
-        assistant's own message)."""
-        called = {call for message in self.messages for call in message.calls}
-        if not called:
-            return False
-        for message in self.messages:
-            if message.role == "assistant":
-                called.difference_update(message.answers)
-        return bool(called)
-
 
 _MAX_PROBLEMS = 5
 
@@ -132,11 +100,6 @@ def problems_of(unknown: Mapping[str, int]) -> tuple[str, ...]:
             for name, count in sorted(unknown.items())[:_MAX_PROBLEMS]
         ]
     )
-
-
-def normal_role(role: str) -> str:
-    """Return system, user, assistant or tool; any other string unchanged."""
-    return _NORMAL_ROLES.get(role, role)
 
 
 Provider = Literal["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk"]

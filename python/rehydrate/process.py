@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import _engine, _native
+from rehydrate import _native
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.api import compact_context
@@ -212,12 +212,9 @@ def _warm_memory(memory: Memory) -> None:
         memory.search("warm up", limit=1)
 
 
-DEFAULT_LIMIT_BYTES = _engine.CACHE_BYTES
+DEFAULT_LIMIT_BYTES = _native.CACHE_BYTES
 """256 MiB for counts, words and the like; 64 MiB for vectors of models besides the built-in one."""
 MIN_LIMIT_BYTES = 1 << 20
-
-_cache_lock = ForkSafeLock()
-_limit_bytes = DEFAULT_LIMIT_BYTES
 
 
 def cache_limit(limit_bytes: int | None = None) -> int:
@@ -236,17 +233,14 @@ def cache_limit(limit_bytes: int | None = None) -> int:
     >>> cache_limit(DEFAULT_LIMIT_BYTES) >> 20
     320
     """
-    global _limit_bytes  # noqa: PLW0603  one cache a process
-    if limit_bytes is None:
-        return _limit_bytes
-    if type(limit_bytes) is not int or limit_bytes < MIN_LIMIT_BYTES:
-        raise InvalidArgumentError(
-            f"limit_bytes is {limit_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} (1 MiB) up"
-        )
-    with _cache_lock:
+    if limit_bytes is not None:
+        if type(limit_bytes) is not int or limit_bytes < MIN_LIMIT_BYTES:
+            raise InvalidArgumentError(
+                f"limit_bytes is {limit_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} "
+                "(1 MiB) up"
+            )
         _native.set_cache_limit(limit_bytes)
-        _limit_bytes = limit_bytes
-    return limit_bytes
+    return _native.cache_limit()
 
 
 def cached_bytes() -> int:

@@ -10,6 +10,7 @@ import pytest
 from rehydrate import compact_context
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
+from tests.strategies.damage import opens_with_user
 
 
 def user(*blocks: Any) -> dict[str, Any]:
@@ -385,6 +386,11 @@ def test_broken_input_keeps_together_what_pairs_it_has(entries, expected):
 
 def test_a_blank_user_message_opens_no_conversation():
     conversation = parse([*ROUND, HELLO, user(text(" \n")), assistant(text("x"))], "anthropic")
-    opens = [unit.opens_with_user for unit in conversation.units]
-    assert opens == [True, False, True, False, False]
     assert conversation.user_first
+    opens = [opens_with_user(unit) for unit in conversation.units]
+    assert opens == [True, False, True, False, False]
+    for budget in range(1, 40):
+        kept = compact_context(
+            [*ROUND, HELLO, user(text(" \n")), assistant(text("x"))], budget_tokens=budget
+        )
+        assert not kept.messages or kept.messages[0] in (ROUND[0], HELLO)

@@ -9,6 +9,7 @@ import pytest
 from rehydrate import compact_context
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse, validate
+from tests.strategies.damage import opens_with_user
 
 
 def line(role: str, content: Any, message_id: str | None = None, **rest: Any) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def test_what_claude_code_writes_as_the_user_is_a_message_but_no_user_turn():
         "user"
     ] * 2
     assert conversation.last_user_turn() == 0
-    assert conversation.units[2].opens_with_user
+    assert opens_with_user(conversation.units[2])
 
 
 def test_the_text_of_a_skill_stays_with_the_call_that_asked_for_it():

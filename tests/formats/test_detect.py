@@ -176,7 +176,7 @@ def test_errors_survive_pickling_with_message_and_attributes():
 
 def test_every_rule_that_is_reported_stands_in_the_table():
     from tests.formats import (
-        test_ai_sdk,
+        test_ai_sdk_rules,
         test_anthropic,
         test_bedrock,
         test_gemini,
@@ -185,7 +185,7 @@ def test_every_rule_that_is_reported_stands_in_the_table():
     )
 
     tests = (
-        *(test_ai_sdk, test_anthropic, test_bedrock),
+        *(test_ai_sdk_rules, test_anthropic, test_bedrock),
         *(test_gemini, test_openai_chat, test_openai_responses),
     )
     planted = {rule for test in tests for rule in test.PLANTED}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rehydrate import _native
 from rehydrate.errors import InvalidMessageError, RehydrateError
 from rehydrate.formats import detect_format, langchain_to_openai, parse, validate
-from rehydrate.formats._reading import arguments
 from rehydrate.messages import PROVIDERS
 from rehydrate.prompt import History, PromptIR, compile
 
@@ -63,8 +63,10 @@ def test_a_huge_number_in_what_was_sent():
 
 @pytest.mark.parametrize("value", [{(1, 2): 3}, {"n": HUGE}])
 def test_an_input_that_json_can_not_hold_is_named(value: Any):
+    call = {"type": "tool_use", "id": "c", "name": "f", "input": value}
+    said = [USER, {"role": "assistant", "content": [call]}]
     with pytest.raises(RehydrateError, match="can't be written as JSON"):
-        arguments(value)
+        _native.render_entries(said, "anthropic", "openai_chat", 0)
 
 
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}

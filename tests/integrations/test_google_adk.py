@@ -28,7 +28,8 @@ with warnings.catch_warnings():
     from google.genai import types
     from pydantic import Field
 
-from rehydrate.integrations.google_adk import RehydratePlugin, _content, _Scope
+from rehydrate.integrations.adapter import Scope
+from rehydrate.integrations.google_adk import RehydratePlugin, _content
 from tests.integrations import harbour
 from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup
 from tests.provider import StrictProvider
@@ -242,7 +243,7 @@ LONG = "\n".join(f"line {number}: {harbour.words(str(number), 12)}" for number i
 def shown(contents: list[types.Content], **options: Any) -> list[types.Content]:
     """Return what a plugin sends of these contents."""
     plugin = RehydratePlugin(**options)
-    prompted = plugin._threads.prompt(contents, _Scope())
+    prompted = plugin._threads.prompt(contents, Scope())
     assert plugin.report.failure == ""
     return list(map(_content, prompted.messages))
 
@@ -301,7 +302,7 @@ def test_files_of_any_part_count_once_and_never_as_text() -> None:
         [content("user", text("Shoot.")), *answered],
     ):
         plugin = RehydratePlugin()
-        plugin._threads.prompt(said, _Scope())
+        plugin._threads.prompt(said, Scope())
         assert 2_000 < plugin.report.tokens < 2_250
 
 

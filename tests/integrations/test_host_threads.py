@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import anyio
 import pytest
 
 import rehydrate.integrations
-from rehydrate import Budget, Context, PromptIR, compile
+from rehydrate import Budget, Context, Memory, PromptIR, compile
 from rehydrate.integrations import AdapterOptions, HostThread, PrefixThreads, RehydrateWarning
 from rehydrate.integrations.host_thread import Shown, shown_messages
 from rehydrate.integrations.openai_agents import RehydrateFilter
@@ -75,6 +76,27 @@ def test_a_list_that_the_user_began_begins_with_the_user(
     shown = shown_messages(compile(PromptIR(history=history), provider))
     messages = [each.message["content"] if each.index is None else each.message for each in shown]
     assert tuple(messages) == sent
+
+
+MESSAGES: dict[str, Any] = {
+    "anthropic": {"role": "user", "content": "Which berth?"},
+    "openai_chat": {"role": "user", "content": "Which berth?"},
+    "openai_responses": {"role": "user", "content": "Which berth?"},
+    "bedrock": {"role": "user", "content": [{"text": "Which berth?"}]},
+    "gemini": {"role": "user", "parts": [{"text": "Which berth?"}]},
+}
+
+
+@pytest.mark.parametrize("provider", MESSAGES)
+def test_hot_memory_is_shown_before_the_first_message_of_the_user(
+    provider: Any, tmp_path: Path
+) -> None:
+    with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
+        memory.add("Answer in few words.", tier="hot")
+        thread = HostThread(lambda: Context(memory, provider=provider))
+        shown = json.dumps(thread.prompt([MESSAGES[provider]]))
+    assert thread.report.failure == ""
+    assert -1 < shown.find("Answer in few words.") < shown.find("Which berth?")
 
 
 def test_a_conversation_is_followed_where_it_goes_on() -> None:

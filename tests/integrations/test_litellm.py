@@ -20,11 +20,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its own imports
     litellm = pytest.importorskip("litellm", reason="litellm is not installed")
 
+from rehydrate.integrations.adapter import Scope
 from rehydrate.integrations.litellm import (
-    Conversation,
     RehydrateHook,
     RehydrateProxyHook,
     RehydrateWarning,
+    scope_of,
 )
 from tests.integrations import harbour
 from tests.provider import StrictProvider
@@ -165,7 +166,7 @@ def test_a_request_without_messages_that_can_be_read_goes_on() -> None:
     ],
 )
 def test_what_names_a_conversation(request_: Mapping[str, Any], thread: str) -> None:
-    assert Conversation.of({"model": "m", **request_}, "key") == Conversation("key", thread, "m")
+    assert scope_of({"model": "m", **request_}, "key") == Scope("m", thread, "key")
 
 
 def test_clients_with_other_keys_share_nothing() -> None:

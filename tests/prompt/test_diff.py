@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 
 from rehydrate._native import Layout
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats.rendering import render_history
 from rehydrate.prompt import (
     PROVIDERS,
     Change,
@@ -29,6 +28,7 @@ from rehydrate.prompt import (
 from rehydrate.prompt.compiler import lay_out
 from tests.prompt.example_irs import TOOL, lawful_irs
 from tests.prompt.test_verify import FOUND, LAWFUL, NOTES, SYSTEM, TALK, without_entries
+from tests.rendered import render_history
 from tests.strategies import conversations, damaged
 
 

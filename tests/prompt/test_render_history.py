@@ -7,8 +7,8 @@ import pytest
 
 import rehydrate
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats.rendering import render_history
 from rehydrate.prompt import PROVIDERS, History, PromptIR, compile
+from tests.rendered import render_history
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a.py"}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}

@@ -235,7 +235,6 @@ def test_an_entry_id_says_its_index_and_no_other_name_does():
     assert [EntryId.index_of(EntryId.of(index)) for index in (0, 7, 123_456)] == [0, 7, 123_456]
     others = ("", "tools", "history", "history[]", "history[-1]", "history[4-17]", "a history[1]")
     assert [EntryId.index_of(name) for name in others] == [None] * len(others)
-    assert EntryId.run(4, 4, has_gaps=False) == EntryId.of(4)
     assert pickle.loads(pickle.dumps(EntryId.of(3))) == "history[3]"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, Unit
 from tests.strategies.parts import Draw, Entry
 
 
@@ -74,10 +74,21 @@ def missing_opener(conversation: Conversation, kept: Collection[int]) -> int | N
         return None
     units = conversation.units
     first = min((place for place in kept if not units[place].is_system), default=None)
-    if first is None or units[first].opens_with_user:
+    if first is None or opens_with_user(units[first]):
         return None
-    openers = (place for place in range(first - 1, -1, -1) if units[place].opens_with_user)
+    openers = (place for place in range(first - 1, -1, -1) if opens_with_user(units[place]))
     return next(openers, None)
+
+
+def opens_with_user(unit: Unit) -> bool:
+    """Return whether a conversation may begin here for a provider that wants a user message first.
+
+    Not with a message of only white space: Claude Code leaves it out when it sends.
+    """
+    first = unit.messages[0]
+    if first.role != "user" or first.answers:
+        return False
+    return first.images > 0 or any(not piece.text.isspace() for piece in first.pieces)
 
 
 @st.composite

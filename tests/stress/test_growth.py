@@ -70,10 +70,10 @@ compact_context(messages, budget_tokens=500, granularity="excerpt", embedder=Non
 compact_context(messages, budget_tokens=500, embedder=None)
 """,
     "ids": """
-from rehydrate.formats.rendering import render_history
+from rehydrate._native import render_entries
 used = {"type": "tool_use", "id": "same", "name": "f", "input": {}}
 said = [{"role": "assistant", "content": [used]} for _ in range(50_000)]
-made = render_history(said, "anthropic", "openai_chat").messages
+_, made, _ = render_entries(said, "anthropic", "openai_chat", 0)
 ids = [call["id"] for each in made for call in each.message["tool_calls"]]
 assert len(set(ids)) == 50_000
 """,
@@ -92,11 +92,11 @@ said = [{"role": "assistant", "content": thought} for _ in range(50_000)]
 assert FORMATS["anthropic"].without_thinking(said) == [None] * 50_000
 """,
     "overtaken": """
-from rehydrate.formats.rendering import render_history
+from rehydrate._native import render_entries
 calls = [{"type": "function_call", "call_id": f"c{n}", "name": "f"} for n in range(40_000)]
 outputs = [{"type": "shell_call_output", "id": f"s{n}", "output": []} for n in range(40_000)]
-made = render_history([*calls, *outputs], "openai_responses", "anthropic")
-assert all("'tool_use'" not in str(each.message) for each in made.messages)
+_, made, _ = render_entries([*calls, *outputs], "openai_responses", "anthropic", 0)
+assert all("'tool_use'" not in str(each.message) for each in made)
 """,
     "summary": """
 from rehydrate import formats
@@ -115,7 +115,7 @@ content, spans = excerpt(text, matches, 10**8)
 assert len(spans) > 1 and len(content) > len(text) // 3
 """,
     "names": """
-from rehydrate._text import FreeNames
+from rehydrate._native import FreeNames
 names = FreeNames((), "~")
 assert len({names.take("note") for _ in range(100_000)}) == 100_000
 """,

@@ -392,7 +392,7 @@ def _langchain(t: Transcript) -> None:
 
 def _chats(t: Transcript, *, with_system: bool) -> list[dict[str, Any]]:
     """Return the conversation as chat dicts, each text a string."""
-    from rehydrate.formats.rendering import render_history
+    from tests.rendered import render_history
 
     rendered = render_history(t.entries, t.read.format, "openai_chat")
     chats = [each.message for each in rendered.messages]

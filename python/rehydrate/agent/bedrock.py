@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
-from rehydrate._text import unicode_inside
+from rehydrate._native import unicode_inside
 from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,

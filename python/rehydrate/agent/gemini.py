@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehydrate._text import unicode_inside
+from rehydrate._native import unicode_inside
 from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
@@ -16,9 +16,6 @@ from rehydrate.agent.sdk_answers import (
 )
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.prompt.ir import CompiledPrompt
-
-if TYPE_CHECKING:
-    from google.genai import Client
 
 _TIMEOUT_SECONDS = 600.0
 
@@ -43,21 +40,6 @@ class GeminiModel(SdkModel):
     _provider = "gemini"
     _package = "google.genai"
     _extra = "gemini"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        client: Client | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float | None = None,
-        **options: Any,
-    ) -> None:
-        """Take the model's name; raises MissingPackageError without the SDK."""
-        super().__init__(
-            name, client=client, api_key=api_key, base_url=base_url, timeout=timeout, **options
-        )
 
     def _make_client(self) -> Any:
         """Return a client on httpx, which serves trio too and tries nothing again."""

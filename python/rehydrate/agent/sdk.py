@@ -16,11 +16,11 @@ from rehydrate import _native
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
-from rehydrate._text import unicode_inside, warn_once
+from rehydrate._native import error_from_body, unicode_inside
+from rehydrate._text import warn_once
 from rehydrate.agent.model import OnText, Reply, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
-    error_from_body,
     malformed_as_provider_errors,
     sdk_errors_as_provider_errors,
     unreadable_answer,

@@ -16,10 +16,16 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rehydrate._native import __version__
-from rehydrate._text import logged_type, result_text
+from rehydrate._native import (
+    __version__,
+    provider_name,
+    span_attributes,
+    span_texts,
+    usage_attributes,
+)
+from rehydrate._text import logged_type
 from rehydrate.agent import events
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import MissingPackageError
@@ -29,8 +35,6 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
     from opentelemetry.util.types import AttributeValue
-
-    from rehydrate.agent.events import Turn
 
 
 Attributes = Mapping[str, "AttributeValue"]
@@ -50,6 +54,13 @@ _COUNTERS = {
     "rehydrate.prefix.breaks": ("{prompt}", "Prompts that lost what was cached."),
     "rehydrate.left_out.tokens": ("{token}", "What the proxy did not send."),
 }
+_OF_DURATIONS = {
+    "invoke_agent": ("gen_ai.agent.name", "gen_ai.request.model"),
+    "chat": ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"),
+    "execute_tool": ("gen_ai.tool.name", "gen_ai.tool.type"),
+}
+"""The attributes that the metrics of an operation have of its span. A conversation's id is not one:
+each would be one more time series."""
 NS_PER_SECOND = 1_000_000_000
 _log = logging.getLogger(__name__)
 
@@ -61,14 +72,9 @@ class OpenSpan:
     span: Span
     operation: str
     start_ns: int
-    metric_attributes: Attributes
+    metric_attributes: dict[str, AttributeValue]
     """The attributes of its duration in the metrics."""
     has_text: bool = False
-
-
-def non_empty(attributes: Mapping[str, AttributeValue | None]) -> dict[str, AttributeValue]:
-    """Return the attributes without those that are None or empty."""
-    return {name: value for name, value in attributes.items() if value is not None and value != ""}
 
 
 def class_name(error: BaseException) -> str:
@@ -82,13 +88,6 @@ _COMPACTED = "gen_ai.conversation.compacted"
 """Of a request whose history was compacted; it is true or not there."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
-_PROVIDERS = {
-    "openai_chat": "openai",
-    "openai_responses": "openai",
-    "gemini": "gcp.gemini",
-    "bedrock": "aws.bedrock",
-}
-_FINISH = {"answer": "stop", "calls": "tool_call", "refusal": "content_filter"}
 _NO_ERROR = ("answer", "length", "refusal")
 """Values of `Turn.stopped` that are not errors of the turn."""
 
@@ -188,15 +187,8 @@ class Telemetry:
 
     def _start_turn(self, event: events.TurnStarted) -> None:
         outer = self._context.get_current()
-        metric_attributes = non_empty(
-            {"gen_ai.agent.name": self._agent, "gen_ai.request.model": event.model}
-        )
-        span = self._start(
-            "invoke_agent", self._agent, outer, _conversation_attributes(event), metric_attributes
-        )
-        if event.query is not None:
-            messages = _messages("user", event.query)
-            self._record_content(span, "gen_ai.input.messages", messages)
+        span = self._start("invoke_agent", self._agent, outer, span_attributes(event))
+        self._record_content(span, event)
         running = _running_turns.get()
         inside = self._make_current(span, outer)
         turn = _RunningTurn(event, span, outer, inside, running.get(self))
@@ -239,7 +231,7 @@ class Telemetry:
                 turn.count("compacted_tokens", event.before_tokens - event.after_tokens)
                 self._counters["rehydrate.compactions"].add(1, {"rehydrate.why": event.why})
             case events.TurnEnded():
-                self._end_turn(turn, event.turn)
+                self._end_turn(turn, event)
 
     def record_request(
         self,
@@ -263,13 +255,9 @@ class Telemetry:
         try:
             from opentelemetry import propagate
 
-            named = non_empty(
-                {
-                    "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
-                    "gen_ai.request.model": model,
-                }
-            )
             about: dict[str, AttributeValue] = {
+                "gen_ai.provider.name": provider_name(provider),
+                "gen_ai.request.model": model,
                 "rehydrate.prompt.tokens": tokens,
                 "rehydrate.before_tokens": before_tokens,
                 "rehydrate.prefix": prefix,
@@ -278,14 +266,10 @@ class Telemetry:
             if is_compacted:
                 about[_COMPACTED] = True
             start_ns = time.time_ns() - int(seconds * NS_PER_SECOND)
-            opened = self._start(
-                "chat",
-                model,
-                propagate.extract(headers),
-                {**named, **about, **attributes},
-                {"gen_ai.operation.name": "chat", **named},
-                start_ns,
-            )
+            client = propagate.extract(headers)
+            opened = self._start("chat", model, client, {**about, **attributes}, start_ns)
+            named = {**opened.metric_attributes}
+            named.pop("gen_ai.operation.name", None)
             if prefix == "compacted":
                 self._counters["rehydrate.compactions"].add(1, {"rehydrate.why": "budget"})
             if prefix in ("compacted", "changed"):
@@ -308,25 +292,12 @@ class Telemetry:
             self._counters["rehydrate.prefix.breaks"].add(1, turn.span.metric_attributes)
         if turn.counts.get("compactions"):
             chat.span.set_attribute(_COMPACTED, True)
-        chat.span.set_attributes(
-            {
-                "rehydrate.step": event.step,
-                "rehydrate.prompt.tokens": event.tokens,
-                "rehydrate.prompt.upper_bound_tokens": event.upper_bound_tokens,
-                "rehydrate.prompt.shared_tokens": event.shared_tokens,
-                "rehydrate.prompt.sections": event.sections,
-                "rehydrate.prompt.seconds": event.elapsed_ms / 1e3,
-                "rehydrate.prefix.kept": event.is_prefix_kept,
-            }
-        )
+        chat.span.set_attributes(span_attributes(event))
 
     def _start_chat(self, turn: _RunningTurn, start_ns: int) -> OpenSpan:
-        attributes = _conversation_attributes(turn.started)
-        metric_attributes = {"gen_ai.operation.name": "chat", **attributes}
-        # Each conversation would be one more time series.
-        metric_attributes.pop("gen_ai.conversation.id", None)
+        attributes = span_attributes(turn.started)
         turn.chat = chat = self._start(
-            "chat", turn.started.model, turn.context, attributes, metric_attributes, start_ns
+            "chat", turn.started.model, turn.context, attributes, start_ns
         )
         self._make_current(chat, turn.context)
         return chat
@@ -349,27 +320,15 @@ class Telemetry:
         chat = turn.chat
         if chat is None:
             return
-        finish = _FINISH.get(event.stop, event.stop)
-        chat.span.set_attributes(
-            non_empty(
-                {
-                    "gen_ai.response.model": event.model,
-                    "gen_ai.response.id": event.response_id,
-                    "gen_ai.response.finish_reasons": [finish],
-                    "rehydrate.calls": event.calls,
-                    "rehydrate.dollars": event.dollars,
-                }
-            )
-        )
-        messages = _messages("assistant", event.text, finish_reason=finish)
-        self._record_content(chat, "gen_ai.output.messages", messages)
-        named = non_empty({"gen_ai.response.model": event.model})
-        chat.metric_attributes = {**chat.metric_attributes, **named}
+        chat.span.set_attributes(span_attributes(event))
+        self._record_content(chat, event)
+        if event.model:
+            chat.metric_attributes["gen_ai.response.model"] = event.model
         self._record_usage(chat, event.usage)
         self._end_chat(turn)
 
     def _record_usage(self, chat: OpenSpan, usage: Usage) -> None:
-        chat.span.set_attributes(_usage_attributes(usage))
+        chat.span.set_attributes(usage_attributes(usage))
         tokens = self._histograms["gen_ai.client.token.usage"]
         for kind, count in (("input", usage.input), ("output", usage.output)):
             tokens.record(count, {**chat.metric_attributes, "gen_ai.token.type": kind})
@@ -383,48 +342,32 @@ class Telemetry:
     # Tool calls
 
     def _start_tool(self, turn: _RunningTurn, event: events.ToolStarted) -> None:
-        opened = self._new_tool_span(turn, event.tool, event.call_id, "function")
+        opened = self._start("execute_tool", event.tool, turn.context, span_attributes(event))
         turn.tools[event.call_id] = opened
         self._make_current(opened, turn.context)
-        self._record_content(opened, "gen_ai.tool.call.arguments", event.arguments)
+        self._record_content(opened, event)
 
     def _end_tool(self, turn: _RunningTurn, event: events.ToolEnded) -> None:
         opened = turn.tools.pop(event.call_id, None)
         if opened is not None:
-            opened.span.set_attribute("rehydrate.result.chars", event.chars)
-            self._record_content(opened, "gen_ai.tool.call.result", event.result)
+            opened.span.set_attributes(span_attributes(event))
+            self._record_content(opened, event)
             self._end(opened, "tool_error" if event.is_error else "")
             self._context.attach(turn.context)
 
     def _record_context_request(self, turn: _RunningTurn, event: events.ContextRequested) -> None:
         turn.count("context_requests")
         start_ns = time.time_ns() - int(event.elapsed_ms * 1e6)
-        opened = self._new_tool_span(turn, event.tool, event.call_id, "datastore", start_ns)
-        opened.span.set_attributes(
-            non_empty(
-                {
-                    "rehydrate.request.scope": event.scope,
-                    "rehydrate.request.sections": event.found,
-                    "rehydrate.request.tokens": event.tokens,
-                    "rehydrate.request.remaining": event.remaining,
-                }
-            )
+        opened = self._start(
+            "execute_tool", event.tool, turn.context, span_attributes(event), start_ns
         )
-        self._record_content(opened, "gen_ai.retrieval.query.text", event.query)
+        self._record_content(opened, event)
         self._end(opened, "tool_error" if event.is_error else "")
-
-    def _new_tool_span(
-        self, turn: _RunningTurn, tool: str, call_id: str, kind: str, start_ns: int = 0
-    ) -> OpenSpan:
-        metric_attributes = {"gen_ai.tool.name": tool, "gen_ai.tool.type": kind}
-        attributes = {**metric_attributes, "gen_ai.tool.call.id": call_id}
-        return self._start(
-            "execute_tool", tool, turn.context, attributes, metric_attributes, start_ns
-        )
 
     # The end of a turn
 
-    def _end_turn(self, turn: _RunningTurn, ended: Turn) -> None:
+    def _end_turn(self, turn: _RunningTurn, event: events.TurnEnded) -> None:
+        ended = event.turn
         error = "" if ended.stopped in _NO_ERROR else str(ended.stopped)
         if ended.error is not None:
             error = class_name(ended.error)
@@ -437,18 +380,8 @@ class Telemetry:
             for opened in turn.tools.values():
                 self._end(opened, error or "_OTHER")
             counts = {f"rehydrate.{name}": number for name, number in turn.counts.items()}
-            turn.span.span.set_attributes(
-                {
-                    "rehydrate.stopped": ended.stopped,
-                    "rehydrate.steps": ended.steps,
-                    **non_empty({"rehydrate.dollars": ended.dollars}),
-                    **_usage_attributes(ended.usage),
-                    **counts,
-                }
-            )
-            self._record_content(
-                turn.span, "gen_ai.output.messages", _messages("assistant", ended.answer)
-            )
+            turn.span.span.set_attributes({**span_attributes(event), **counts})
+            self._record_content(turn.span, event)
             self._end(turn.span, error)
         finally:
             self._context.attach(turn.outer_context)
@@ -461,24 +394,22 @@ class Telemetry:
         subject: str,
         parent: Context,
         attributes: Attributes,
-        metric_attributes: Attributes,
         start_ns: int = 0,
     ) -> OpenSpan:
-        """Start a span; it does not become the current one.
-
-        ``attributes`` go on the span, ``metric_attributes`` on its duration.
-        """
+        """Start a span; it does not become the current one."""
         kinds = self._trace.SpanKind
         start_ns = start_ns or time.time_ns()
-        names = non_empty({"gen_ai.operation.name": operation, "gen_ai.agent.name": self._agent})
+        names = {"gen_ai.operation.name": operation, "gen_ai.agent.name": self._agent}
+        every = {name: each for name, each in {**names, **attributes}.items() if each != ""}
         span = self._tracer.start_span(
             f"{operation} {subject}".rstrip(),
             context=parent,
             kind=kinds.CLIENT if operation == "chat" else kinds.INTERNAL,
-            attributes={**names, **attributes},
+            attributes=every,
             start_time=start_ns,
         )
-        return OpenSpan(span, operation, start_ns, metric_attributes)
+        measured = {name: every[name] for name in _OF_DURATIONS[operation] if name in every}
+        return OpenSpan(span, operation, start_ns, measured)
 
     def _end(self, opened: OpenSpan, error: str = "") -> None:
         """End a span and record its duration. An exporter's failure is logged, not raised."""
@@ -496,10 +427,10 @@ class Telemetry:
         except Exception:
             self._log_failure()
 
-    def _record_content(self, opened: OpenSpan, name: str, value: Any) -> None:
-        """Put a text, or anything else as JSON, on a span, unless content is not recorded."""
+    def _record_content(self, opened: OpenSpan, event: events.Event) -> None:
+        """Put the event's texts on a span, unless content is not recorded."""
         if self._content:
-            opened.span.set_attribute(name, result_text(value))
+            opened.span.set_attributes(span_texts(event))
 
     def _log_failure(self) -> None:
         """Log the type of the exception that is being handled, the first time only."""
@@ -508,26 +439,3 @@ class Telemetry:
             self._has_failed = True
             name = logged_type(error, "telemetry")
             _log.warning("telemetry failed (%s), and goes on; this is said once", name)
-
-
-def _conversation_attributes(started: events.TurnStarted) -> dict[str, AttributeValue]:
-    return non_empty(
-        {
-            "gen_ai.provider.name": _PROVIDERS.get(started.provider, started.provider),
-            "gen_ai.request.model": started.model,
-            "gen_ai.conversation.id": started.thread,
-        }
-    )
-
-
-def _usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
-    return {
-        "gen_ai.usage.input_tokens": usage.input,
-        "gen_ai.usage.output_tokens": usage.output,
-        "gen_ai.usage.cache_read.input_tokens": usage.read,
-        "gen_ai.usage.cache_creation.input_tokens": usage.written + usage.written_1h,
-    }
-
-
-def _messages(role: str, text: str, **more: str) -> list[dict[str, Any]]:
-    return [{"role": role, "parts": [{"type": "text", "content": text}], **more}]

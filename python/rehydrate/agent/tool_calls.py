@@ -15,8 +15,8 @@ from rehydrate import _native, formats
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import is_cancellation
-from rehydrate._native import result_entries, user_message
-from rehydrate._text import FreeNames, as_unicode, failure_text, result_text
+from rehydrate._native import FreeNames, as_unicode, result_entries, user_message
+from rehydrate._text import failure_text, result_text
 from rehydrate.agent.model import Reply
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError, Violation

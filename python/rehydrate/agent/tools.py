@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NotRequired, Required
 
 from rehydrate._check import check_list
+from rehydrate._native import parsed_docstring
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
 from rehydrate.prompt.section import ToolDef
 
@@ -37,7 +37,7 @@ def _read(function: Callable[..., Any], name: str) -> tuple[str, dict[str, Any],
     """
     parameters = _parameters(function, name)
     docstring = inspect.getdoc(_docstring_owner(function)) or ""
-    description, parameter_docs = _parsed_docstring(docstring)
+    description, parameter_docs = parsed_docstring(docstring)
     adapter = _adapter(name, parameters)
     schema = _schema(adapter, name)
     for parameter in parameters:
@@ -152,41 +152,6 @@ def _is_json(value: Any) -> bool:
         return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (TypeError, ValueError, RecursionError):
         return False
-
-
-_ARGUMENTS_HEADING = re.compile(r"^(Args|Arguments|Parameters):\s*$", re.MULTILINE)
-_HEADING = re.compile(r"^[A-Z]\w*( \w+)?:\s*$", re.MULTILINE)
-_PARAMETER = re.compile(r"^(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
-
-
-def _parsed_docstring(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return the description of a function and of its parameters from a Google-style docstring.
-
-    >>> _parsed_docstring("Adds.\\n\\nArgs:\\n    a (int): One,\\n        and only.\\n    b: Two.")
-    ('Adds.', {'a': 'One, and only.', 'b': 'Two.'})
-    """
-    first_heading = _HEADING.search(docstring)
-    end = first_heading.start() if first_heading else None
-    description = docstring[:end].strip()
-    heading = _ARGUMENTS_HEADING.search(docstring)
-    if heading is None:
-        return description, {}
-    next_heading = _HEADING.search(docstring, heading.end())
-    section = docstring[heading.end() : next_heading.start() if next_heading else None]
-    lines_by_name: dict[str, list[str]] = {}
-    indent, name = "", ""
-    for line in section.splitlines():
-        match = _PARAMETER.match(line)
-        if match and (not indent or match[1] == indent):
-            indent, name = match[1], match[2]
-            lines_by_name[name] = [match[3]]
-        elif line.strip() and name:
-            lines_by_name[name].append(line)
-    return description, {
-        name: " ".join(" ".join(lines).split())
-        for name, lines in lines_by_name.items()
-        if any(lines)
-    }
 
 
 class ToolError(RehydrateError):

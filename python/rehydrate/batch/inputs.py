@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rehydrate._text import as_unicode
+from rehydrate._native import as_unicode
 from rehydrate.errors import FileError, InvalidArgumentError
 
 CONVERSATIONS = (".jsonl", ".json", ".ndjson", ".traj")

@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from rehydrate import _native
-from rehydrate._document import decoded, document_of
+from rehydrate._native import Document, file_text
 from rehydrate._text import error_text
 from rehydrate.batch.compaction import row_error
 from rehydrate.batch.parts import write_part
@@ -199,11 +199,10 @@ def _text_of_file(path: Path) -> str:
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise FileError(name, problem, "make it readable, or leave it out") from None
-    text = decoded(data, name)
+    text = file_text(data, name)
     if text.lstrip(" \t\r\n").startswith("["):
         return text
-    document = document_of(name, text)
+    document = Document(name, text)
     if not document.entries:
         raise InvalidArgumentError(f"{name} holds no messages")
-    parts = [text[span.start : span.end].strip(" \t\r\n") for span in document.spans]
-    return f"[{','.join(parts)}]"
+    return f"[{','.join(document.texts())}]"

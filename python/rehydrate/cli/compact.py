@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rehydrate._document import Document
+from rehydrate._native import Document
 from rehydrate._text import as_json
 from rehydrate.cli.memory_store import ARCHIVE, ARCHIVED, MEMORY, opened_memory
 from rehydrate.cli.options import (

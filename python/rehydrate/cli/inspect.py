@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._document import Document, document_of
-from rehydrate._native import Subject, is_request, lint_rules, system_and_tools
+from rehydrate._native import Document, Subject, is_request, lint_rules, system_and_tools
 from rehydrate._text import plural
 from rehydrate.cli.memory_store import MEMORY, opened_memory
 from rehydrate.cli.options import (
@@ -136,7 +135,7 @@ def _next_prompt(
     name: str, text: str, options: argparse.Namespace
 ) -> tuple[PromptIR | CompiledPrompt, Explanation | None]:
     """Return the prompt of the conversation's next turn, and the scores of its units."""
-    document = document_of(name, text)
+    document = Document(name, text)
     with naming_lines(document):
         ir = _hydrated(document, json.loads(text) if document.around else {}, options)
         prompt = _compile(ir, options)
@@ -208,7 +207,7 @@ class _Source(NamedTuple):
     def line(self, place: str) -> int | None:
         """Return the line number of a place, where the file has one entry a line."""
         found = _HISTORY.fullmatch(place)
-        if not found or self.document is None or self.document.frame is not None:
+        if not found or self.document is None or not self.document.is_lines:
             return None
         return self.document.line_of(int(found[1]))
 
@@ -272,7 +271,7 @@ def _source(name: str, text: str) -> _Source:
     """Read a PromptIR, a compiled prompt, the body of a request, or messages."""
     if target := _prompt_in(text) or _requests(text):
         return _Source(name, target)
-    document = document_of(name, text)
+    document = Document(name, text)
     if not _OF_A_BODY.isdisjoint(document.around):
         return _Source(name, json.loads(text), document)
     return _Source(name, document.entries, document)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rehydrate._document import Document, decoded, document_of
+from rehydrate._native import Document, file_text
 from rehydrate.cli.terminal import Failure, is_terminal, say
 from rehydrate.compact.options import MIN_RATIO, OPTIONS, CompactOptions
 from rehydrate.errors import InvalidMessageError
@@ -286,7 +286,7 @@ def read(path: str) -> Document:
     Raises Failure for a file that cannot be read, InvalidArgumentError for one without a
     conversation.
     """
-    return document_of(*text_of(path))
+    return Document(*text_of(path))
 
 
 @contextmanager
@@ -304,7 +304,7 @@ def naming_lines(document: Document | None) -> Iterator[None]:
 def text_of(path: str) -> tuple[str, str]:
     """Return a file's name and its text, or those of standard input for ``-``."""
     name = "standard input" if path == "-" else path
-    return name, decoded(_bytes(path), name)
+    return name, file_text(_bytes(path), name)
 
 
 def read_input(instead: str = "name a file") -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_list, check_methods, check_timeout
-from rehydrate._text import FreeNames
+from rehydrate._native import FreeNames
 from rehydrate.context.history import PromptState
 from rehydrate.context.records import check_clock
 from rehydrate.context.thread import Thread

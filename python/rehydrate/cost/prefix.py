@@ -5,11 +5,11 @@ It compares only digests, so it is fast enough for every turn.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from rehydrate import _native
 from rehydrate._check import check_type
 from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, price_of
 from rehydrate.errors import InvalidArgumentError
@@ -122,19 +122,13 @@ def prefix_report(
     before, after = segments_of(previous), segments_of(current)
     is_other_model = _is_other_model(previous, current)
     shared = 0 if is_other_model else shared_segments(before, after)
-    extends = shared == len(before)
     shared_tokens = tokens_of(before[:shared])
     broke, rewritten, cost = None, 0, None
-    if not extends:
-        was, now = before[shared:], after[shared:]
-        why: Why = "other model" if is_other_model else _why(was, now)
-        segment = now[0] if why == "inserted" else was[0]
+    if shared < len(before):
+        why, rewritten = _native.prompt_break(before[shared:], after[shared:])
+        why = "other model" if is_other_model else why
+        segment = after[shared] if why == "inserted" else before[shared]
         broke = Break(segment.id, segment.kind, why)
-        had = Counter([each.digest for each in was])
-        for each in now:  # what both have, each as often as both have it
-            if had[each.digest] > 0:
-                had[each.digest] -= 1
-                rewritten += each.tokens
     price = _price(model, current) if price is None else price
     if price is not None:
         check_type("price", price, Price, "pass a Price(input=..., output=...)")
@@ -148,7 +142,7 @@ def prefix_report(
         shared,
         shared_tokens + tokens_of(before[shared:]),
         tokens_of(after),
-        extends,
+        broke is None,
         shared > last_kept,
         broke,
         rewritten,
@@ -172,26 +166,6 @@ def _read_response(response: Mapping[str, Any] | None) -> tuple[Usage | None, st
     reason = (response.get("diagnostics") or {}).get("cache_miss_reason") or {}
     missed = reason.get("cache_missed_input_tokens") or 0
     return Usage.billed(usage), str(reason.get("type") or ""), int(missed)
-
-
-def _why(before: Sequence[Segment], after: Sequence[Segment]) -> Why:
-    """Return what happened at the first difference."""
-    if not after:
-        return "removed"
-    was, now = before[0], after[0]
-    stays = any(segment.digest == was.digest for segment in after)
-    stood = any(segment.digest == now.digest for segment in before)
-    if not (stays or stood):
-        if was.id == now.id:
-            return "changed"
-        # Names outlive contents: another digest may still be the same section.
-        stays = any(segment.id == was.id for segment in after)
-        stood = any(segment.id == now.id for segment in before)
-        if stays == stood:
-            return "replaced"
-    if stays and stood:
-        return "reordered"
-    return "inserted" if stays else "removed"
 
 
 def _is_other_model(

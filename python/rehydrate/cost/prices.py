@@ -254,8 +254,8 @@ class Usage(NamedTuple):
         """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses',
         Converse's, or Gemini's ``usageMetadata``.
 
-        A count that is absent or None is 0. Raises InvalidArgumentError for one that is no whole
-        number, and for a part that is more than the whole.
+        A count that is absent or None is 0. Raises InvalidArgumentError for one that isn't a
+        whole number, and for a part that is more than the whole.
 
         >>> Usage.billed({"prompt_tokens": 1500, "completion_tokens": 9,
         ...               "prompt_tokens_details": {"cached_tokens": 1408}})

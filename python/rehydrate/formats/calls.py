@@ -65,7 +65,7 @@ class ToolCall(NamedTuple):
         if isinstance(given, (str, bytes)):
             try:
                 given = json.loads(given or "{}")
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidArgumentError(
                     f"the arguments of {self.name} are no JSON ({error}); send an object"
                 ) from None

@@ -32,9 +32,9 @@ def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
 def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
     """Convert OpenAI chat dicts to LangChain message objects, made by langchain-core.
 
-    Arguments of a call that are no JSON object become an invalid tool call, which keeps their text.
-    Raises MissingPackageError without langchain-core, InvalidMessageError for an entry that is no
-    message.
+    Arguments of a call that aren't a JSON object become an invalid tool call, which keeps their
+    text. Raises MissingPackageError without langchain-core, InvalidMessageError for an entry that
+    isn't a message.
 
     >>> openai_to_langchain([{"role": "user", "content": "hi"}])[0].content
     'hi'

@@ -31,6 +31,7 @@ from rehydrate.integrations.host_thread import (
     HostThread,
     Known,
     Shown,
+    nothing_to_ask,
     warn_passed_through,
 )
 from rehydrate.integrations.signatures import shows_options
@@ -171,10 +172,12 @@ class PrefixThreads:
         return Prompted(thread, shown, tuple(messages), scope)
 
     def answer(
-        self, asking: Prompted, name: str, arguments: Mapping[str, Any] | str, call_id: str
+        self, asking: Prompted | None, name: str, arguments: Mapping[str, Any] | str, call_id: str
     ) -> str:
         """Return the answer to a call that a prompt led to, as `HostThread.answer` does, from what
-        its own conversation said and no other."""
+        its own conversation said and no other; None: nobody knows the prompt."""
+        if asking is None:
+            return nothing_to_ask(name)
         thread = asking.thread
         text = thread.answer(name, arguments, call_id)
         if thread.report.failure or thread.known_of(asking.given).count:
@@ -199,18 +202,19 @@ class PrefixThreads:
             self._threads = kept[-self._max_threads :]
 
 
-class AgentScope(NamedTuple):
-    """The ids that tell an agent's conversation from others, besides its messages."""
+class Scope(NamedTuple):
+    """What tells a conversation from others, besides its messages."""
 
-    agent: str = ""
     model: str = ""
+    thread: str = ""
+    """The host's name of the conversation."""
+    place: Hashable = ""
+    """The agent, the user, or what else the host knows."""
 
 
 class Adapter:
     """Base of adapters of hosts with many conversations: threads, with contexts made from their
-    options.
-
-    A scope names the model, and the thread where it has one; the options come before it.
+    options, which come before the scope's model and thread.
     """
 
     _threads: PrefixThreads
@@ -218,36 +222,35 @@ class Adapter:
     """None: the host's messages are of one of our own formats."""
     _tool_format: Provider = "anthropic"
     """Of the definitions."""
+    _usual: Mapping[str, Any] = {}
+    """Options of each context where none is given."""
+    _fixed: Mapping[str, Any] = {"provider": CHAT}
+    """Options of each context that cannot be given."""
 
-    def _set_up(
-        self, options: Mapping[str, Any], empty: Any, *, can_ask: bool = True, same: Same = eq
-    ) -> None:
-        """Take the options, and a scope that names nothing.
-
-        Raises InvalidArgumentError as `Context` does.
-        """
+    def _set_up(self, options: Mapping[str, Any], *, can_ask: bool = True, same: Same = eq) -> None:
+        """Take the options; raises InvalidArgumentError as `Context` does."""
         self._given = {"budget": Budget(), **options}
         asks_back = can_ask and self._given.pop("asks_back", True)
         max_threads = self._given.pop("max_threads", MAX_THREADS)
         self._threads = PrefixThreads(
             self._make_context, asks_back=asks_back, max_threads=max_threads, same=same
         )
-        context = self._make_context(empty)
+        context = self._make_context(Scope())
         self._definitions = ContextJIT(context).tools(self._tool_format) if asks_back else []
         """Of the tools by which a model asks back."""
         self._own_tools = {definition["name"] for definition in self._definitions}
 
-    def _make_context(self, scope: Any) -> Context:
-        named = {key: value for key, value in scope._asdict().items() if key in ("model", "thread")}
-        return chat_context({**named, **self._given})
+    def _make_context(self, scope: Scope) -> Context:
+        named = {"model": scope.model, "thread": scope.thread}
+        return context_of({**named, **self._usual, **self._given}, **self._fixed)
 
     @property
     def report(self) -> HostReport:
         """The outcome of the last request's messages, of any conversation."""
         return self._threads.report
 
-    async def _prompted(
-        self, messages: Sequence[Any], scope: Hashable, sent: Iterable[str]
+    def _prompted(
+        self, messages: Sequence[Any], scope: Scope, sent: Iterable[str]
     ) -> tuple[Prompted, list[Any]]:
         """Return the prompt of a conversation, and the host's messages that it shows.
 
@@ -255,12 +258,14 @@ class Adapter:
         """
         codec, reserved = self._codec, sum(text_tokens(list(sent)))
         if codec is None:
-            prompted = await self._threads.aprompt(messages, scope, reserved_tokens=reserved)
+            prompted = self._threads.prompt(messages, scope, reserved_tokens=reserved)
             return prompted, prompted.messages
         entries = codec.entries_of(messages)
         chats = [entry.chat for entry in entries]
-        prompted = await self._threads.aprompt(chats, scope, reserved_tokens=reserved)
+        prompted = self._threads.prompt(chats, scope, reserved_tokens=reserved)
         return prompted, codec.picked(messages, entries, prompted.shown)
+
+    _aprompted = computed(_prompted)
 
 
 @contextmanager
@@ -270,11 +275,6 @@ def passing_through() -> Iterator[None]:
         yield
     except Exception as error:
         warn_passed_through(safe_error_text(error, "rehydrate"))
-
-
-def nothing_to_ask(name: str) -> str:
-    """Return the answer of a tool whose conversation nobody knows."""
-    return f"{name}: there is nothing to ask; answer with what you have"
 
 
 def tool_text(tool: Any, parameters: Any) -> str:
@@ -292,13 +292,9 @@ def context_of(options: Mapping[str, Any], **fixed: Any) -> Context:
         given["passes"] = [
             cap if isinstance(step, CapToolResults) else step for step in own_passes()
         ]
+    if fixed.get("provider") == CHAT:
+        given["budget"] = budget_for(given.get("model") or "", given["budget"])
     return Context(**given, **fixed)
-
-
-def chat_context(options: Mapping[str, Any]) -> Context:
-    """Return an empty context for chat dicts that go to the model of these options."""
-    budget = budget_for(options.get("model") or "", options["budget"])
-    return context_of({**options, "budget": budget}, provider=CHAT)
 
 
 def budget_for(model: str, budget: Budget) -> Budget:

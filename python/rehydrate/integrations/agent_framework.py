@@ -19,9 +19,8 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AgentScope,
     Prompted,
-    nothing_to_ask,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -30,7 +29,6 @@ from rehydrate.integrations.chat_dicts import (
     Codec,
     Entry,
     call_of,
-    content_of,
     media_part,
     other_part,
     result_of,
@@ -72,12 +70,8 @@ class _Messages(Codec[Message]):
                 for number, content in enumerate(self.parts(message)):
                     if content.type == "function_result":
                         yield Entry(result_of(content.call_id, _answer(content)), index, number)
-            elif message.role == "assistant":
-                yield Entry(self.reply(message), index)
             else:
-                role = "system" if message.role in ("system", "developer") else "user"
-                said = content_of([_item(each) for each in self.parts(message)])
-                yield Entry({"role": role, "content": said}, index)
+                yield Entry(self.chat(message.role, message), index)
 
     def parts(self, message: Message) -> Sequence[Content]:
         return message.contents or ()
@@ -188,14 +182,13 @@ class RehydrateProvider(Adapter, ContextProvider):
     def __init__(self, source_id: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(source_id)
-        self._set_up(options, AgentScope())
+        self._set_up(options)
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:  # noqa: ARG002
         """Give the run its tools and the middleware; the agent calls it before each run."""
         if _loads_late(agent):
             warn_passed_through(
-                "require_per_service_call_history_persistence loads the history behind all "
-                "providers"
+                "require_per_service_call_history_persistence loads the history after all providers"
             )
             return
         run = _RunMiddleware(self, str(getattr(agent, "name", None) or ""))
@@ -207,8 +200,8 @@ class RehydrateProvider(Adapter, ContextProvider):
     async def _prompt(self, agent: str, context: ChatContext) -> tuple[Prompted, list[Message]]:
         options = context.options or {}
         model = options.get("model") or getattr(context.client, "model", None)
-        scope = AgentScope(agent, str(model or ""))
-        return await self._prompted(list(context.messages), scope, self._sent(options))
+        scope = Scope(str(model or ""), place=agent)
+        return await self._aprompted(list(context.messages), scope, self._sent(options))
 
     def _sent(self, options: Mapping[str, Any]) -> list[str]:
         """Return the texts that the model gets besides the messages: instructions and tools."""
@@ -245,8 +238,6 @@ class _RunMiddleware(ChatMiddleware):
 
     async def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
         """Return the answer to a call that the last request led to."""
-        if self.asked is None:
-            return nothing_to_ask(name)
         return await self._provider._threads.aanswer(self.asked, name, arguments, call_id)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:

@@ -62,13 +62,13 @@ STATE_PART = "compaction_summary"
 
 
 def content_of(parts: Sequence[dict[str, Any]]) -> Any:
-    """Return a content of these parts: a text that is alone as a string.
+    """Return a content of these parts: a text that is alone as a string, "" for none.
 
     >>> content_of([text_part("Hello.")])
     'Hello.'
     """
     is_text = len(parts) == 1 and parts[0]["type"] == TEXT
-    return parts[0]["text"] if is_text else list(parts)
+    return parts[0]["text"] if is_text else list(parts) or ""
 
 
 def call_of(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def reply_chat(pieces: Iterable[dict[str, Any]]) -> dict[str, Any]:
     for piece in pieces:
         kinds.get(piece["type"], said).append(piece)
     calls, thoughts = kinds[CALL], kinds[THINKING]
-    content = reply_content(said)
+    content = content_of(said)
     chat = {"role": "assistant", "content": None if calls and not content else content}
     if thoughts:
         chat["reasoning_content"] = "\n\n".join(each["thinking"] for each in thoughts)
@@ -106,11 +106,6 @@ def reply_chat(pieces: Iterable[dict[str, Any]]) -> dict[str, Any]:
     if calls:
         chat["tool_calls"] = calls
     return chat
-
-
-def reply_content(parts: Sequence[dict[str, Any]]) -> Any:
-    """Return the content of a reply with these parts; "" where it has none."""
-    return content_of(parts) if parts else ""
 
 
 def texts_of(content: Any) -> Iterator[str]:
@@ -181,9 +176,13 @@ class Codec(ABC, Generic[M]):
         del message
         return "thinking_blocks" in chat and "thinking_blocks" not in now
 
-    def reply(self, message: M) -> dict[str, Any]:
-        """Return the chat dict of a reply."""
-        return reply_chat(p for part in self.parts(message) for p in self.pieces(part, message))
+    def chat(self, role: str, message: M) -> dict[str, Any]:
+        """Return the chat dict of a message that is one entry."""
+        pieces = [each for part in self.parts(message) for each in self.pieces(part, message)]
+        if role == "assistant":
+            return reply_chat(pieces)
+        is_system = role in ("system", "developer")
+        return {"role": "system" if is_system else "user", "content": content_of(pieces)}
 
     def entries_of(self, messages: Sequence[M]) -> list[Entry]:
         """Return the entries of the messages, in order."""
@@ -196,64 +195,52 @@ class Codec(ABC, Generic[M]):
 
         ``entries`` are those of the messages.
         """
-        made: list[M] = []
-        parts: list[Any] = []
-        """Of the message that is being made."""
-        index_of_parts = -1
+        runs: list[tuple[int | None, list[Any]]] = []
+        """The parts of each message that is made, and which one it is; None: a new one."""
         waiting: list[Any] = []
         """Sections that join the next message of the user's."""
-
-        def close() -> None:
-            nonlocal index_of_parts
-            if parts:
-                whole = messages[index_of_parts] if index_of_parts >= 0 else None
-                made.extend(self._built(whole, parts[:]))
-            parts.clear()
-            index_of_parts = -1
-
+        joins_last = False
         for index, chat in shown:
             if index is None:
                 section = self.section(plain_text(chat["content"]))
                 if self.joins_sections:
                     waiting.append(section)
                 else:
-                    close()
-                    parts.append(section)
-                    close()
+                    runs.append((None, [section]))
                 continue
-            entry = entries[index]
-            message = messages[entry.message]
-            if entry.message != index_of_parts:
-                close()
-            parts += waiting
-            waiting.clear()
-            if entry.part is None:
-                close()
-                made += self._shown(message, entry.chat, chat)
-                continue
-            index_of_parts = entry.message
-            own = self.parts(message)[entry.part]
-            is_whole = chat is entry.chat or chat == entry.chat
-            parts.append(own if is_whole else self.changed_part(own, chat))
-        parts += waiting
-        close()
-        return made
+            said, place, part = entries[index]
+            is_whole = chat is said or chat == said
+            joins_last = part is not None
+            if part is not None:
+                if not runs or runs[-1][0] != place:
+                    runs.append((place, []))
+                own = self.parts(messages[place])[part]
+                runs[-1][1].extend([*waiting, own if is_whole else self.changed_part(own, chat)])
+            else:
+                if waiting:
+                    runs.append((None, waiting))
+                message = messages[place]
+                parts = (
+                    list(self.parts(message)) if is_whole else self._changed(message, said, chat)
+                )
+                runs.append((place, parts))
+            waiting = []
+        if waiting and joins_last:
+            runs[-1][1].extend(waiting)
+        elif waiting:
+            runs.append((None, waiting))
+        made = (self._made(None if n is None else messages[n], parts) for n, parts in runs)
+        return [message for message in made if message is not None]
 
-    def _shown(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> list[M]:
-        """Return what is shown of a message that is one entry: it, or nothing where it was
-        thinking alone."""
-        if chat is now or chat == now:
-            return [message]
-        lost = self.loses_thinking(message, chat, now)
-        return self._built(message, self._changed(message, now, lost))
-
-    def _built(self, message: M | None, parts: list[Any]) -> list[M]:
+    def _made(self, message: M | None, parts: list[Any]) -> M | None:
+        """Return a message of these parts: itself where they are its own, None for nothing."""
         if message is not None and is_same_list(parts, self.parts(message)):
-            return [message]
-        made = self.with_parts(message, parts)
-        return [] if made is None else [made]
+            return message
+        return self.with_parts(message, parts)
 
-    def _changed(self, message: M, now: Mapping[str, Any], lost: bool) -> list[Any]:
+    def _changed(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> list[Any]:
+        """Return the parts of a message that is one entry as they are shown."""
+        lost = self.loses_thinking(message, chat, now)
         texts, calls = texts_of(now["content"]), iter(now.get("tool_calls") or ())
         made: list[Any] = []
         for part in self.parts(message):

@@ -247,10 +247,7 @@ class RehydrateSessionStore:
                 if row in before:
                     now[row] = before[row]
                 elif "/" not in name:
-                    key: SessionKey = {
-                        "project_key": project_key,
-                        "session_id": _unquoted(name),
-                    }
+                    key: SessionKey = {"project_key": project_key, "session_id": _unquoted(name)}
                     now[row] = self._fold(None, key, self._entries(key).all())
                     now[row]["mtime"] = changed
             self._summaries[project_key] = now

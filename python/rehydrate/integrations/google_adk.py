@@ -10,15 +10,14 @@ The session's events stay as they are. What the model gets is made from them in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    context_of,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -39,17 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["HostReport", "RehydratePlugin", "RehydrateWarning"]
 
 
-class _Scope(NamedTuple):
-    """The ids that tell a conversation from others, besides its contents."""
-
-    app: str = ""
-    user: str = ""
-    session: str = ""
-    agent: str = ""
-    branch: str = ""
-    model: str = ""
-
-
 class RehydratePlugin(Adapter, BasePlugin):
     """Keep the prompts of an app's agents within a budget, without breaking the provider's cache.
 
@@ -66,14 +54,13 @@ class RehydratePlugin(Adapter, BasePlugin):
     0
     """
 
+    _fixed: Mapping[str, Any] = {"provider": "gemini"}
+
     @shows_adapter_options(AdapterOptions)
     def __init__(self, name: str = "rehydrate", **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(name)
-        self._set_up(options, _Scope())
-
-    def _make_context(self, scope: _Scope) -> Context:
-        return context_of({"model": scope.model, **self._given, "provider": "gemini"})
+        self._set_up(options)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -90,7 +77,7 @@ class RehydratePlugin(Adapter, BasePlugin):
         lasting, passing = _parted(llm_request.contents, callback_context.session.events)
         texts = [part.text or "" for _, each in passing for part in each.parts or ()]
         scope = _scope(callback_context, llm_request)
-        prompted, shown = await self._prompted(lasting, scope, [*_sent(llm_request), *texts])
+        prompted, shown = await self._aprompted(lasting, scope, [*_sent(llm_request), *texts])
         made = list(map(_content, shown))
         for after, content in passing:
             made.insert(max(len(made) - after, 0), content)
@@ -123,17 +110,11 @@ def _content(shown: Any) -> Content:
     return shown if is_whole else Content.model_validate_json(compact_json(shown))
 
 
-def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> _Scope:
+def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> Scope:
     session = callback_context.session
-    branch = [callback_context.branch, callback_context.isolation_scope]
-    return _Scope(
-        session.app_name,
-        session.user_id,
-        session.id,
-        callback_context.agent_name,
-        "/".join(each for each in branch if each),
-        str(llm_request.model or ""),
-    )
+    agent = callback_context.agent_name, callback_context.branch, callback_context.isolation_scope
+    place = session.app_name, session.user_id, session.id, *agent
+    return Scope(str(llm_request.model or ""), place=place)
 
 
 def _sent(llm_request: LlmRequest) -> list[str]:
@@ -159,16 +140,13 @@ def _parted(
     start = len(contents)
     while start and _is_said(contents[start - 1]):
         start -= 1
-    lasting, passing = list(contents[:start]), list[Content]()
-    places: list[int] = []
+    lasting, passing = list(contents[:start]), list[tuple[int, Content]]()
     for content in contents[start:]:
         if _is_of_an_event(content, events):
             lasting.append(content)
         else:
-            passing.append(content)
-            places.append(len(lasting))
-    after = [len(lasting) - place for place in places]
-    return lasting, list(zip(after, passing, strict=True))
+            passing.append((len(lasting), content))
+    return lasting, [(len(lasting) - before, content) for before, content in passing]
 
 
 def _is_said(content: Content) -> bool:

@@ -15,12 +15,13 @@ from dataclasses import asdict, replace
 from typing import Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._native import json_object
 from rehydrate.errors import MissingPackageError
-from rehydrate.formats._reading import compact_json, json_object
+from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
-    AgentScope,
     PassiveOptions,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -28,7 +29,6 @@ from rehydrate.integrations.chat_dicts import (
     Codec,
     Entry,
     call_of,
-    content_of,
     media_part,
     other_part,
     result_of,
@@ -37,7 +37,6 @@ from rehydrate.integrations.chat_dicts import (
     thinking_block,
 )
 from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
-from rehydrate.prompt.counting import text_tokens
 from rehydrate.prompt.request import Budget
 
 try:
@@ -66,14 +65,12 @@ class _Messages(Codec[ChatMessage]):
 
     def entries(self, messages: Sequence[ChatMessage]) -> Iterator[Entry]:
         for index, message in enumerate(messages):
-            role, parts = message.role.value, self.parts(message)
+            role = message.role.value
             if role == "tool":
-                for number, part in enumerate(parts):
+                for number, part in enumerate(self.parts(message)):
                     yield Entry(result_of(_id_of(part.origin), _answer(part)), index, number)
-            elif role == "assistant":
-                yield Entry(self.reply(message), index)
             else:
-                yield Entry({"role": role, "content": content_of(list(map(_item, parts)))}, index)
+                yield Entry(self.chat(role, message), index)
 
     def parts(self, message: ChatMessage) -> Sequence[Any]:
         parts: Sequence[Any] = message._content
@@ -139,7 +136,7 @@ def _item(part: Any) -> dict[str, Any]:
 class RehydrateChatGenerator(Adapter):
     """Keep the prompts of a chat generator within a budget, without breaking the provider's cache.
 
-    It stands where the generator does, in an `Agent` or a `Pipeline`. Each conversation has a
+    It takes the place of the generator in an `Agent` or a `Pipeline`. Each conversation has a
     persistent `Context`: a list of messages that goes on. Its prompts extend one another byte for
     byte until a compaction. The messages are the list's very objects; of a tool's message some
     results may be shown, and a long text in part.
@@ -160,7 +157,7 @@ class RehydrateChatGenerator(Adapter):
         """Take the generator, and the options; raises InvalidArgumentError as `Context` does."""
         self.chat_generator = chat_generator
         self._options = dict(options)
-        self._set_up(options, AgentScope(), can_ask=False)
+        self._set_up(options, can_ask=False)
 
     @component.output_types(replies=list[ChatMessage])
     def run(
@@ -193,12 +190,9 @@ class RehydrateChatGenerator(Adapter):
         if isinstance(messages, str):
             return messages
         with passing_through():
-            scope = AgentScope(model=str(getattr(self.chat_generator, "model", None) or ""))
+            scope = Scope(str(getattr(self.chat_generator, "model", None) or ""))
             sent = [compact_json(tool.tool_spec) for tool in flatten_tools_or_toolsets(tools)]
-            entries = CODEC.entries_of(messages)
-            chats = [entry.chat for entry in entries]
-            prompted = self._threads.prompt(chats, scope, reserved_tokens=sum(text_tokens(sent)))
-            return CODEC.picked(messages, entries, prompted.shown)
+            return self._prompted(messages, scope, sent)[1]
         return messages
 
     def warm_up(self) -> None:

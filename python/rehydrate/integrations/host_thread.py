@@ -8,23 +8,19 @@ had said, gets a new `Context`.
 from __future__ import annotations
 
 import warnings
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from operator import eq
 from typing import Any, NamedTuple
 
-from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
-from rehydrate._native import user_part
+from rehydrate import _native
+from rehydrate._concurrency.async_wrappers import WaitingLock, computed
 from rehydrate._text import safe_error_text
 from rehydrate.context.context import Context
 from rehydrate.context.history import Same
 from rehydrate.context.jit import ContextJIT
-from rehydrate.entry_id import EntryId
 from rehydrate.prompt.compiler import BEGINNING
 from rehydrate.prompt.counting import fenced, text_of, upper_bound
-from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt
 from rehydrate.prompt.request import Budget
 from rehydrate.prompt.section import Section
@@ -98,10 +94,7 @@ class HostThread:
     def context(self) -> Context:
         """The context of the last list; an empty one before the first."""
         with self._lock:
-            if self._context is None:
-                self._begin()
-            assert self._context is not None
-            return self._context
+            return self._begin() if self._context is None else self._context
 
     def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
         """Return what to send: messages of the host's own, the very objects, with sections of
@@ -158,16 +151,14 @@ class HostThread:
         """Return the answer to a call of `request_context`, `fetch_whole` or `load_memory`, as the
         text of the call's result. ``arguments`` may be JSON. It raises nothing."""
         if self.context is None or (jit := self._jit) is None:
-            return f"{name}: there is nothing to ask; answer with what you have"
+            return nothing_to_ask(name)
         call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         try:
             return jit.answer(call).content
         except Exception as error:
             return f"{name}: {safe_error_text(error, name)}; answer with what you have"
 
-    async def aanswer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
-        """`answer` for asyncio and trio, in a worker thread."""
-        return await hand_over(lambda: self.answer(name, arguments, call_id))
+    aanswer = computed(answer)
 
     def note_failure(self, why: str) -> None:
         """Report that the host's last messages were passed through as they are."""
@@ -184,12 +175,9 @@ class HostThread:
             return [Shown(index, message) for index, message in enumerate(messages)]
 
     def _prompted(self, messages: Sequence[Any], reserved_tokens: int, shared: int) -> list[Shown]:
-        is_rebuilt = shared < self._count
-        if is_rebuilt or self._context is None:
-            self._begin()
-            shared = 0
-        context = self._context
-        assert context is not None
+        context, is_rebuilt = self._context, shared < self._count
+        if is_rebuilt or context is None:
+            context, shared = self._begin(), 0
         context.budget = _without(self._budget, upper_bound(reserved_tokens, context.provider))
         new = messages[shared:]
         context.add(*new)
@@ -208,12 +196,18 @@ class HostThread:
             for index, message in shown_messages(compiled)
         ]
 
-    def _begin(self) -> None:
+    def _begin(self) -> Context:
         self._count = 0
-        self._context = self._make()
-        self._begins = len(self._context.history)
-        self._budget = self._context.budget
-        self._jit = ContextJIT(self._context) if self._asks_back else None
+        self._context = context = self._make()
+        self._begins = len(context.history)
+        self._budget = context.budget
+        self._jit = ContextJIT(context) if self._asks_back else None
+        return context
+
+
+def nothing_to_ask(name: str) -> str:
+    """Return the answer of a tool whose conversation nobody knows."""
+    return f"{name}: there is nothing to ask; answer with what you have"
 
 
 def warn_passed_through(why: str) -> None:
@@ -234,80 +228,9 @@ def shown_messages(prompt: CompiledPrompt) -> list[Shown]:
     Entries are the very objects that were added. A section of context is a user message, hot memory
     too: the system text is the host's. A list that the user began begins with the user.
     """
-    history = prompt.ir.history
-    is_own = history.format == prompt.provider
-    shown = list(_own_messages(prompt) if is_own else _picked_entries(prompt))
-    # Responses takes any beginning.
-    return shown if prompt.provider == "openai_responses" else _with_user_first(shown, history)
+    own = prompt.ir.history.format
 
+    def write(section: Section) -> str:
+        return fenced(section, text_of(section, own))
 
-def _with_user_first(shown: list[Shown], history: History) -> list[Shown]:
-    """Return the messages with the user's before the assistant's, where a compaction took those."""
-    first, role = history.rows.first_said() or (0, "")
-    if role != "assistant":
-        return shown
-    index = history.entry_index(first)
-    at = [each.index for each in shown].index(index)
-    if index == first or any(each.index is None for each in shown[:at]):
-        return shown  # the host's own beginning, or there is a section before it
-    shown.insert(at, Shown(None, user_message(BEGINNING, history.format)))
-    return shown
-
-
-def _own_messages(prompt: CompiledPrompt) -> Iterator[Shown]:
-    """Yield the messages of a prompt whose history is in the provider's own format."""
-    segments = [segment for segment in prompt.segments if segment.kind != "tool"]
-    if prompt.provider == "anthropic":  # its system text is not a message
-        sections = _sections(prompt)
-        for segment in segments:
-            if segment.kind == "system" and (section := sections.get(segment.id)) is not None:
-                yield Shown(None, user_message(fenced(section, str(section.content)), "anthropic"))
-        segments = [segment for segment in segments if segment.kind == "message"]
-    if prompt.provider == "bedrock":  # what one role says in a row is one message there
-        said = groupby(segments, lambda segment: _role_of(segment.id, prompt.ir.history))
-        segments = [next(joined) for _, joined in said]
-    for segment, message in zip(segments, prompt.messages, strict=True):
-        yield Shown(EntryId.index_of(segment.id), message)
-
-
-def _role_of(segment_id: str, history: History) -> str:
-    """Return the role of an entry, or the user's for a section."""
-    index = EntryId.index_of(segment_id)
-    if index is None:
-        return "user"
-    return str(history.entries[bisect_left(history.indices, index)]["role"])
-
-
-def _picked_entries(prompt: CompiledPrompt) -> Iterator[Shown]:
-    """Yield the entries that a prompt shows in another format than theirs."""
-    history = prompt.ir.history
-    sections = _sections(prompt)
-    positions = {index: position for position, index in enumerate(history.indices)}
-    shown = -1
-    for segment in prompt.segments:
-        index = EntryId.index_of(segment.id)
-        if (section := sections.get(segment.id)) is not None:
-            text = fenced(section, text_of(section, history.format))
-            yield Shown(None, user_message(text, history.format))
-        elif index in positions and positions[index] > shown:
-            # One message may become several, and several one.
-            for position in range(shown + 1, positions[index] + 1):
-                yield Shown(history.entry_index(position), history.entries[position])
-            shown = positions[index]
-    for position in range(shown + 1, len(history.entries)):
-        yield Shown(history.entry_index(position), history.entries[position])
-
-
-def _sections(prompt: CompiledPrompt) -> dict[str, Section]:
-    """Return the sections that no host has, by their ids."""
-    own = [each for each in prompt.ir.sections if each.provenance.source != "system"]
-    return {section.id: section for section in own}
-
-
-def user_message(text: str, format: str) -> Any:  # noqa: A002  the field's word
-    """Return a user message in a host's format."""
-    if format == "langchain":
-        from langchain_core.messages import HumanMessage
-
-        return HumanMessage(text)
-    return user_part(format, text)
+    return [Shown(*each) for each in _native.shown_messages(prompt, BEGINNING, write)]

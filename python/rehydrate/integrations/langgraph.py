@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
@@ -60,11 +61,8 @@ _LONGEST_TTL = 100.0 * 365 * 24 * 60
 """Minutes. What may live longer does not expire."""
 
 
-class _Found(NamedTuple):
-    """An item that was read, and its score in a search."""
-
-    item: MemoryItem
-    score: float | None = None
+_Found = tuple[MemoryItem, float | None]
+"""An item that was read, and its score in a search."""
 
 
 class RehydrateStore(BaseStore):
@@ -139,8 +137,8 @@ class RehydrateStore(BaseStore):
             wanted = op.offset + op.limit
             found = self._ranked(op, wanted) if op.query else self._newest(op, wanted)
             page = list(islice(found, op.offset, wanted))
-            self._refresh([each.item for each in page] if op.refresh_ttl else ())
-            return [SearchItem(**_fields(each.item), score=each.score) for each in page]
+            self._refresh([item for item, _ in page] if op.refresh_ttl else ())
+            return [SearchItem(**_fields(item), score=score) for item, score in page]
         if isinstance(op, ListNamespacesOp):
             return self._listed(op)
         raise InvalidArgumentError(f"an operation is of type {type(op).__name__}")
@@ -244,19 +242,16 @@ class RehydrateStore(BaseStore):
         """
         below = list(self._namespaces(op.namespace_prefix))
         hits = [hit for namespace in below for hit in self._hits(namespace, op, wanted)]
-        ranked = [
-            _Found(hit.item, hit.score if len(below) == 1 else relevance_of(hit)) for hit in hits
-        ]
-        ranked.sort(key=_score, reverse=True)
+        ranked = [(hit.item, hit.score if len(below) == 1 else relevance_of(hit)) for hit in hits]
         seen = set()
-        for found in ranked:
-            if _name(found.item) not in seen:  # a newer version may say something else
-                seen.add(_name(found.item))
+        for found in sorted(ranked, key=itemgetter(1), reverse=True):
+            if _name(found[0]) not in seen:  # a newer version may say something else
+                seen.add(_name(found[0]))
                 yield found
         for kind, score in ((FOUND, 0.0), (KEPT, None)):
-            for found in self._newest(op, wanted + len(seen), [kind]):
-                if _name(found.item) not in seen:
-                    yield found._replace(score=score)
+            for item, _ in self._newest(op, wanted + len(seen), [kind]):
+                if _name(item) not in seen:
+                    yield item, score
 
     def _hits(self, namespace: str, op: SearchOp, wanted: int) -> list[Hit]:
         """Return the best hits of a namespace that meet the filter, as many as are wanted."""
@@ -278,7 +273,7 @@ class RehydrateStore(BaseStore):
             for item in self._newest_of(namespace, op, wanted, kinds)
         ]
         for item in sorted(found, key=_written, reverse=True):
-            yield _Found(item)
+            yield item, None
 
     def _newest_of(
         self, namespace: str, op: SearchOp, wanted: int, kinds: Sequence[str]
@@ -324,10 +319,6 @@ def _labels(namespace: str) -> tuple[str, ...]:
 
 def _name(item: MemoryItem) -> tuple[str, str]:
     return item.namespace, item.thread
-
-
-def _score(found: _Found) -> float:
-    return found.score or 0.0
 
 
 def _written(item: MemoryItem) -> datetime:

@@ -11,13 +11,14 @@ The client keeps its messages. What the model gets is made from them before the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Unpack
 
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     PassiveOptions,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -36,30 +37,19 @@ _NAMES = ("session_id", "conversation_id", "thread_id")
 """Of a conversation, in a request's metadata. A trace's id is another one in each request."""
 
 
-class Conversation(NamedTuple):
-    """The ids that tell a conversation from others, besides its messages.
+def scope_of(request: Mapping[str, Any], caller: str = "") -> Scope:
+    """Return the scope of a request: its model; a session's id, else the user, else "", where the
+    messages alone decide; and the ``caller``, the key or user that the gateway knows the client by.
 
     >>> request = {"model": "gpt-5.1", "metadata": {"session_id": "t-42"}, "user": "alice"}
-    >>> Conversation.of(request, "key")
-    Conversation(caller='key', thread='t-42', model='gpt-5.1')
+    >>> scope_of(request, "key")
+    Scope(model='gpt-5.1', thread='t-42', place='key')
     """
-
-    caller: str
-    """The key or user that the gateway knows the client by."""
-    thread: str
-    model: str
-
-    @classmethod
-    def of(cls, request: Mapping[str, Any], caller: str = "") -> Self:
-        """Read it from a request: a session's id, else the user; "" where the messages alone
-        decide."""
-        model = str(request.get("model") or "")
-        metadata = [request.get(name) for name in ("metadata", "litellm_metadata")]
-        named = [
-            place.get(name) for place in metadata if isinstance(place, Mapping) for name in _NAMES
-        ]
-        named += [request.get("litellm_session_id"), request.get("user")]
-        return cls(caller, next((str(name) for name in named if name), ""), model)
+    metadata = [request.get(name) for name in ("metadata", "litellm_metadata")]
+    named = [place.get(name) for place in metadata if isinstance(place, Mapping) for name in _NAMES]
+    named += [request.get("litellm_session_id"), request.get("user")]
+    thread = next((str(name) for name in named if name), "")
+    return Scope(str(request.get("model") or ""), thread, caller)
 
 
 class _Hook(Adapter, CustomLogger):
@@ -69,7 +59,7 @@ class _Hook(Adapter, CustomLogger):
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        self._set_up(options, Conversation("", "", ""), can_ask=False)
+        self._set_up(options, can_ask=False)
 
     async def _prepare(self, request: dict[str, Any], call_type: Any, caller: str = "") -> None:
         """Put the thread's prompt into a chat request."""
@@ -79,8 +69,8 @@ class _Hook(Adapter, CustomLogger):
             return
         with passing_through():
             sent = [compact_json(tool) for tool in request.get("tools") or ()]
-            scope = Conversation.of(request, caller)
-            _, request["messages"] = await self._prompted(messages, scope, sent)
+            scope = scope_of(request, caller)
+            _, request["messages"] = await self._aprompted(messages, scope, sent)
 
 
 class RehydrateProxyHook(_Hook):
@@ -108,8 +98,5 @@ class RehydrateHook(_Hook):
 
 def _caller(key: Any) -> str:
     """Return what the proxy knows a client by: its key's hash, else its user."""
-    for name in ("token", "api_key", "user_id"):
-        known = getattr(key, name, None)
-        if known:
-            return str(known)
-    return ""
+    names = [getattr(key, name, None) for name in ("token", "api_key", "user_id")]
+    return next((str(name) for name in names if name), "")

@@ -9,25 +9,25 @@ The chat store keeps all messages. What an agent gets of them is made in each re
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._native import json_object
 from rehydrate._text import safe_error_text
 from rehydrate.context.jit import ContextJIT
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.integrations.adapter import ContextOptions, chat_context, shows_adapter_options
+from rehydrate.integrations.adapter import CHAT, ContextOptions, context_of, shows_adapter_options
 from rehydrate.integrations.chat_dicts import (
     CALL,
     THINKING,
     Codec,
     Entry,
     call_of,
+    content_of,
     media_part,
     other_part,
     reply_chat,
-    reply_content,
     result_of,
     text_part,
     thinking_block,
@@ -76,7 +76,7 @@ class _Messages(Codec[ChatMessage]):
         pieces = [piece for part in self.parts(message) for piece in self.pieces(part, message)]
         if role in ("assistant", "chatbot", "model"):
             return reply_chat([*pieces, *_calls_next_to_it(message, pieces)])
-        content = reply_content([each for each in pieces if each["type"] not in (CALL, THINKING)])
+        content = content_of([each for each in pieces if each["type"] not in (CALL, THINKING)])
         if role in ("tool", "function"):
             return result_of(message.additional_kwargs.get("tool_call_id"), content)
         is_system = role in ("system", "developer")
@@ -190,7 +190,7 @@ class RehydrateMemory(BaseChatStoreMemory):
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__(chat_store=chat_store or SimpleChatStore(), chat_store_key=chat_store_key)
         given = {"budget": Budget(), **options}
-        self._thread = HostThread(lambda: chat_context(given), asks_back=True)
+        self._thread = HostThread(lambda: context_of(given, provider=CHAT), asks_back=True)
         self._thread.context  # noqa: B018  it raises for a wrong option
         self._reserved = reserved_tokens
 
@@ -282,13 +282,6 @@ class _Metadata(ToolMetadata):
         return self.schema
 
 
-def _is_same(text: str, arguments: dict[str, Any]) -> bool:
-    try:
-        return bool(json.loads(text) == arguments)
-    except ValueError:
-        return False
-
-
 async def _call_id(ctx: Any, name: str, arguments: dict[str, Any]) -> str | None:
     """Return the id of a call under way, which LlamaIndex does not tell a tool."""
     store = getattr(ctx, "store", None)
@@ -299,6 +292,6 @@ async def _call_id(ctx: Any, name: str, arguments: dict[str, Any]) -> str | None
         (entry,) = CODEC.entries_of([message])
         for call in entry.chat.get("tool_calls") or ():
             function = call["function"]
-            if function["name"] == name and _is_same(function["arguments"], arguments):
+            if function["name"] == name and json_object(function["arguments"]) == arguments:
                 return str(call["id"])
     return None

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
-from rehydrate.context.context import Context
 from rehydrate.context.threads import Threads
 from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.adapter import (
@@ -27,8 +26,7 @@ from rehydrate.integrations.adapter import (
     AdapterOptions,
     PrefixThreads,
     Prompted,
-    context_of,
-    nothing_to_ask,
+    Scope,
     passing_through,
     shows_adapter_options,
     tool_text,
@@ -74,6 +72,8 @@ class RehydrateFilter(Adapter):
     """
 
     _tool_format = FORMAT
+    _usual: Mapping[str, Any] = {"provider": FORMAT}
+    _fixed: Mapping[str, Any] = {}
 
     @shows_adapter_options(AdapterOptions)
     def __init__(
@@ -85,11 +85,8 @@ class RehydrateFilter(Adapter):
         """Check the arguments; raises InvalidArgumentError as `Context` does, and
         MissingPackageError where it has tools and the SDK is missing."""
         self._thread_of = thread
-        self._set_up(options, "")
-        self.tools: list[FunctionTool] = [_tool(each) for each in self._definitions]
-
-    def _make_context(self, scope: str) -> Context:
-        return context_of({"thread": scope, "provider": FORMAT, **self._given})
+        self._set_up(options)
+        self.tools: list[FunctionTool] = [_tool(each, self._threads) for each in self._definitions]
 
     def thread(self, items: Sequence[Any], name: str = "") -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
@@ -97,7 +94,7 @@ class RehydrateFilter(Adapter):
 
         ``items`` are those of the run, as ``result.to_input_list()`` has them.
         """
-        return self._threads.find(items, name)
+        return self._threads.find(items, Scope(thread=name))
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the input to send; the SDK calls it before each call of a model."""
@@ -106,7 +103,8 @@ class RehydrateFilter(Adapter):
             return given
         with passing_through():
             name = "" if self._thread_of is None else str(self._thread_of(data))
-            prompted, items = await self._prompted(given.input, name, self._sent(data))
+            scope = Scope(thread=name)
+            prompted, items = await self._aprompted(given.input, scope, self._sent(data))
             _RUNNING.set((self._threads, prompted))
             return replace(given, input=items)
         return given
@@ -121,7 +119,7 @@ class RehydrateFilter(Adapter):
         return [*tools, data.model_data.instructions or ""]
 
 
-def _tool(definition: Mapping[str, Any]) -> FunctionTool:
+def _tool(definition: Mapping[str, Any], own: PrefixThreads) -> FunctionTool:
     try:
         from agents import FunctionTool
     except ImportError:
@@ -129,10 +127,7 @@ def _tool(definition: Mapping[str, Any]) -> FunctionTool:
     name = definition["name"]
 
     async def invoke(call: Any, arguments: str) -> str:
-        running = _RUNNING.get()
-        if running is None:
-            return nothing_to_ask(name)
-        threads, prompted = running
+        threads, prompted = _RUNNING.get() or (own, None)
         return await threads.aanswer(prompted, name, arguments, call.tool_call_id)
 
     return FunctionTool(

@@ -18,8 +18,7 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AgentScope,
-    nothing_to_ask,
+    Scope,
     passing_through,
     shows_adapter_options,
     tool_text,
@@ -75,7 +74,7 @@ class _Messages(Codec[ModelMessage]):
     def entries(self, messages: Sequence[ModelMessage]) -> Iterator[Entry]:
         for index, message in enumerate(messages):
             if isinstance(message, ModelResponse):
-                yield Entry(self.reply(message), index)
+                yield Entry(self.chat("assistant", message), index)
             else:
                 for number, part in enumerate(self.parts(message)):
                     yield Entry(_request_part(part), index, number)
@@ -271,7 +270,7 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
     @shows_adapter_options(AdapterOptions)
     def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
-        self._set_up(options, AgentScope())
+        self._set_up(options)
         self._tools = [self._tool(each) for each in self._definitions]
 
     @classmethod
@@ -290,7 +289,7 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         with passing_through():
             messages = list(request_context.messages)
             scope = _scope(ctx, request_context.model)
-            _, shown = await self._prompted(messages, scope, self._sent(request_context))
+            _, shown = await self._aprompted(messages, scope, self._sent(request_context))
             return replace(request_context, messages=shown)
         return request_context
 
@@ -309,8 +308,6 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         async def run(ctx: RunContext[Any], **arguments: Any) -> str:
             said = [entry.chat for entry in CODEC.entries_of(ctx.messages)]
             asking = self._threads.asking(said, _scope(ctx, ctx.model))
-            if asking is None:
-                return nothing_to_ask(name)
             return await self._threads.aanswer(asking, name, arguments, ctx.tool_call_id or name)
 
         return Tool.from_schema(
@@ -322,6 +319,6 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         )
 
 
-def _scope(ctx: RunContext[Any], model: Any) -> AgentScope:
-    agent = getattr(ctx.agent, "name", None)
-    return AgentScope(str(agent or ""), str(getattr(model, "model_name", "")))
+def _scope(ctx: RunContext[Any], model: Any) -> Scope:
+    agent = str(getattr(ctx.agent, "name", None) or "")
+    return Scope(str(getattr(model, "model_name", "")), place=agent)

@@ -14,16 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
-from rehydrate.context.context import Context
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
-    AgentScope,
     Prompted,
-    context_of,
-    nothing_to_ask,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -61,17 +58,16 @@ class RehydratePlugin(Adapter, Plugin):
     """
 
     name = "rehydrate"
+    _usual: Mapping[str, Any] = {"provider": FORMAT}
+    _fixed: Mapping[str, Any] = {}
 
     @shows_adapter_options(AdapterOptions)
     def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        self._set_up(options, AgentScope())
+        self._set_up(options)
         self._prompted_of: WeakKeyDictionary[Agent, Prompted] = WeakKeyDictionary()
         """The prompt of each agent's last call, for the tools that it calls."""
-
-    def _make_context(self, scope: AgentScope) -> Context:
-        return context_of({"model": scope.model, "provider": FORMAT, **self._given})
 
     def init_agent(self, agent: Agent) -> None:
         """Give the agent the tools, and the middleware that makes its prompts."""
@@ -93,8 +89,8 @@ class RehydratePlugin(Adapter, Plugin):
             agent = call.agent
             config = agent.model.get_config()
             model = config.get("model_id") if isinstance(config, Mapping) else None
-            scope = AgentScope(str(agent.agent_id), str(model or ""))
-            prompted, shown = await self._prompted(call.messages, scope, self._sent(call))
+            scope = Scope(str(model or ""), place=str(agent.agent_id))
+            prompted, shown = await self._aprompted(call.messages, scope, self._sent(call))
             self._prompted_of[agent] = prompted
             own = {id(block) for each in call.messages for block in each["content"]}
             return call.replace(messages=[_without_marks(each, own) for each in shown])
@@ -110,8 +106,6 @@ class RehydratePlugin(Adapter, Plugin):
 
     async def _answer(self, name: str, use: Mapping[str, Any], agent: Agent) -> str:
         prompted = self._prompted_of.get(agent)
-        if prompted is None:
-            return nothing_to_ask(name)
         return await self._threads.aanswer(prompted, name, use["input"], use["toolUseId"])
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_methods, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate._native import Layout
+from rehydrate._native import Layout, render_entries
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InternalError, InvalidArgumentError
 from rehydrate.formats._reading import compact_json
-from rehydrate.formats.rendering import OF_HISTORY, notes_on, render_history
+from rehydrate.formats.rendering import OF_HISTORY, notes_on
 from rehydrate.messages import MESSAGES_KEY, Provider
 from rehydrate.prompt.caps import cap_tool_results, remove_echoes
 from rehydrate.prompt.counting import (
@@ -187,8 +187,7 @@ def _violations(
     ]
     if not came_in:
         # Another format's rules do not judge all that is sent, nor do ours of a conversion.
-        history = render_history(original.entries, original.format, provider)
-        sent = history.messages
+        _, sent, _ = render_entries(original.entries, original.format, provider, 0)
         came_in = [
             each._replace(index=original.entry_index(min(sent[each.index].sources, default=0)))
             for each in formats.validate([each.message for each in sent], provider)

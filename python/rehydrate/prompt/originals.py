@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._text import as_unicode
+from rehydrate._native import as_unicode
 from rehydrate.errors import (
     OriginalGoneError,
     OriginalsFullError,

@@ -12,8 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_share, check_type, check_whole
-from rehydrate._native import read_tool, tool_definition
-from rehydrate._text import FreeNames
+from rehydrate._native import FreeNames, read_tool, tool_definition
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider

@@ -254,11 +254,21 @@ impl Engine {
     /// Have the shared engine, and those of children forked later, hold about so many bytes.
     pub fn limit_shared(cache_bytes: usize) {
         SHARED_CACHE_BYTES.store(cache_bytes, Ordering::Relaxed);
-        let (shared, shares) = (Self::shared(), Shares::of(cache_bytes));
-        shared.cache.set_capacity(shares.cache);
-        shared.divisions.set_capacity(shares.divisions);
-        shared.shown.set_capacity(shares.shown);
-        shared.vectors.set_capacity(shares.vectors);
+        let (shared, mut set) = (Self::shared(), None);
+        while set != Some(Self::shared_limit()) {
+            let limit = Self::shared_limit(); // another thread's may be newer
+            let shares = Shares::of(limit);
+            shared.cache.set_capacity(shares.cache);
+            shared.divisions.set_capacity(shares.divisions);
+            shared.shown.set_capacity(shares.shown);
+            shared.vectors.set_capacity(shares.vectors);
+            set = Some(limit);
+        }
+    }
+
+    /// How many bytes that is now.
+    pub fn shared_limit() -> usize {
+        SHARED_CACHE_BYTES.load(Ordering::Relaxed)
     }
 
     /// Forget everything derived from texts so far.

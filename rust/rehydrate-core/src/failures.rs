@@ -1,6 +1,6 @@
-//! What an error of a provider's means: whether the prompt must be shorter, or to ask again may help.
+//! The meaning of an error of a provider's: whether the prompt must be shorter, or to ask again may help.
 
-/// What the one who asked can do.
+/// The way out for the one who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The prompt is too long: make it shorter.
@@ -13,7 +13,7 @@ pub enum Failure {
     Refused,
 }
 
-/// What each provider and server answers to a prompt that is too long, in lower case.
+/// The answers of each provider and server to a prompt that is too long, in lower case.
 const OVERFLOWS: [&str; 21] = [
     "prompt is too long",               // Anthropic: "prompt is too long: 207791 tokens > 200000"
     "exceed context limit",             // Anthropic, with max_tokens: "178959 + 64000 > 200000"
@@ -48,7 +48,7 @@ const NO_CREDIT: [&str; 3] = ["insufficient_quota", "billing_hard_limit_reached"
 /// A request above the limit per minute never fits: OpenAI's and Groq's words for it, and how far apart they are.
 const TOO_LARGE: (&str, usize, &str) = ("request too large for ", 300, "tokens per min");
 
-/// What an error with this status, message, and type or codes means.
+/// The meaning of an error with this status, message, and type or codes.
 pub fn failure_of(status: Option<u16>, message: &str, codes: &[String]) -> Failure {
     let is_one_of = |known: &[&str]| codes.iter().any(|code| known.contains(&code.as_str()));
     let is_denied = matches!(status, Some(401 | 403));

@@ -25,7 +25,7 @@
 //! reports        cells in columns, and what moved
 //! times          one time, as people write it          thread_log    what a thread's records add up to
 //! model_names    models, as gateways spell them
-//! terminal       texts that a terminal shows
+//! terminal       texts that a terminal shows           docstring   what describes a function
 //! embed          texts to vectors                      tokens        counts
 //! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
@@ -35,6 +35,7 @@ pub mod cache;
 pub mod caps;
 pub mod context_store;
 pub mod conversation;
+pub mod docstring;
 pub mod door;
 pub mod embed;
 pub mod engine;

@@ -13,23 +13,23 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PyString};
+use pyo3::types::{PyDict, PyFloat, PyList, PyMapping, PyString};
 
 use crate::errors::raise;
 use crate::exit::Running;
-use crate::reading::text_of;
+use crate::reading::{json_value, text_of};
 use crate::writing::dict;
 
 pub use bill::Bill;
 pub use events::EventDecoder;
-pub use failures::{aws_status, read_error};
+pub use failures::{error_from_body, provider_error};
 pub use several::{Replies, error_event};
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// What an answer says.
+/// An answer, read.
 struct Said<'py> {
-    /// What the next request takes of it.
+    /// As the next request takes it.
     entries: Vec<Any<'py>>,
     text: Any<'py>,
     /// As the provider has them.
@@ -105,7 +105,7 @@ pub fn is_answer(provider: &str, body: &Any<'_>) -> PyResult<bool> {
     }
 }
 
-/// What a body reports as an error, in place of an answer or next to one; None where it reports none.
+/// The error that a body reports, in place of an answer or next to one; None where it reports none.
 #[pyfunction]
 pub fn reported_in<'py>(provider: &str, body: &Any<'py>) -> PyResult<Option<Any<'py>>> {
     let _running = Running::begin();
@@ -131,8 +131,8 @@ pub fn reported_in<'py>(provider: &str, body: &Any<'py>) -> PyResult<Option<Any<
 type Read<'py> =
     (Vec<Any<'py>>, Any<'py>, Vec<Any<'py>>, &'static str, Option<Any<'py>>, Option<Any<'py>>, Option<Any<'py>>);
 
-/// What an answer says: its entries for the next request, its text, its calls, why it stopped, its usage, the model's name
-/// and the answer's id.
+/// An answer's entries for the next request, its text, its calls, why it stopped, its usage, the model's name and the
+/// answer's id.
 #[pyfunction]
 pub fn read_answer<'py>(provider: &str, body: &Any<'py>) -> PyResult<Read<'py>> {
     let _running = Running::begin();
@@ -178,16 +178,20 @@ impl Blocks {
         if !text.is_truthy()? {
             return Ok(None);
         }
-        Ok(Some(match read_json(&text)? {
+        Ok(Some(match json_value(&text)? {
             Some(input) => input,
             None => dict!(py, "INVALID_JSON": text).into_any(),
         }))
     }
 }
 
-/// The number of a block; KeyError for what is none.
+/// The number of a block, which some servers write as 1.0; KeyError for what is none.
 fn number_of(index: &Any<'_>) -> PyResult<i64> {
-    index.extract().map_err(|_| PyKeyError::new_err(index.clone().unbind()))
+    let whole = match index.cast::<PyFloat>() {
+        Ok(number) => number.call_method0("__int__").ok().filter(|whole| whole.eq(number).unwrap_or(false)),
+        Err(_) => Some(index.clone()),
+    };
+    whole.and_then(|whole| whole.extract().ok()).ok_or_else(|| PyKeyError::new_err(index.clone().unbind()))
 }
 
 /// The error for an answer that cannot be used; asked again, the model may write another.
@@ -195,7 +199,7 @@ fn unreadable(py: Python<'_>, provider: &str, problem: &str) -> PyErr {
     raise(py, "ProviderUnavailableError", (provider, py.None(), format!("what it sent cannot be read: {problem}")))
 }
 
-/// The value under a key of an object; None where it is null. TypeError where it is no object.
+/// The value under a key of an object; None where it is null. TypeError where it isn't an object.
 fn get<'py>(of: &Any<'py>, key: &str) -> PyResult<Option<Any<'py>>> {
     let found = match of.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(key)?,
@@ -279,15 +283,6 @@ fn grown<'py>(before: Option<Any<'py>>, value: Any<'py>) -> PyResult<Any<'py>> {
         Some(text) if text.is_instance_of::<PyString>() && value.is_instance_of::<PyString>() => text.add(value),
         Some(list) if list.is_instance_of::<PyList>() && value.is_instance_of::<PyList>() => list.add(value),
         _ => Ok(value),
-    }
-}
-
-/// The value of a JSON text; None where it is none.
-fn read_json<'py>(text: &Any<'py>) -> PyResult<Option<Any<'py>>> {
-    match text.py().import("json")?.call_method1("loads", (text,)) {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.is_instance_of::<PyValueError>(text.py()) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Caps of tool results, for Python.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use rehydrate_core::caps::{self, Member, Options, decoded, encoded};
+use rehydrate_core::caps::{self, Options, decoded, encoded};
 use rehydrate_core::engine::Engine;
 
 use crate::convert::{Text, bytes_of, string_of};
@@ -60,17 +60,4 @@ pub fn kind_of(py: Python<'_>, text: CodePoints, tool: Text) -> PyResult<&'stati
 #[pyfunction]
 pub fn fair_share(sizes: Vec<i64>, room: i64) -> i64 {
     caps::fair_share(&sizes, room)
-}
-
-/// A member's name, where the white space before it begins, and where its value begins and ends.
-type Part<'py> = (Bound<'py, PyString>, usize, usize, usize);
-
-/// The members of the object that begins at `start`, or of the array, where they have no names; None where they are nested
-/// too deeply.
-#[pyfunction]
-pub fn json_parts(py: Python<'_>, text: CodePoints, start: usize) -> PyResult<Option<Vec<Part<'_>>>> {
-    let _running = Running::begin();
-    let Ok(members) = detached(py, || Ok(caps::json_members(&text.0, start)))? else { return Ok(None) };
-    let part = |Member { key, lead, start, end }: Member| Ok((string_of(py, &encoded(&key))?, lead, start, end));
-    members.into_iter().map(part).collect::<PyResult<_>>().map(Some)
 }

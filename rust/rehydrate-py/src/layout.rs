@@ -5,12 +5,15 @@
 mod change;
 pub mod history;
 mod rows;
+mod shown;
 
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PySet, PyString, PyTuple};
 use rehydrate_core::engine::Engine;
+
+pub use change::prompt_break;
 
 use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
@@ -21,6 +24,7 @@ use crate::tokens::named;
 use crate::writing::{has_system_apart, is_own, marked, request_of, system_part, user_part};
 use history::{History, index_in};
 use rows::{Rows, SentRow};
+pub use shown::shown_messages;
 
 /// The history's messages, as if no section were among them.
 struct Messages {

@@ -7,6 +7,8 @@ mod context_store;
 mod convert;
 mod decision;
 mod division;
+mod docstring;
+mod document;
 mod door;
 mod errors;
 mod excerpts;
@@ -14,6 +16,7 @@ mod exchanges;
 mod exit;
 mod fences;
 mod fork;
+mod free_names;
 mod home;
 mod interned;
 mod item_index;
@@ -42,11 +45,13 @@ mod retrieval;
 mod server_text;
 mod sessions;
 mod store;
+mod telemetry;
 mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
 mod tool_arguments;
+mod unicode;
 mod writing;
 
 use pyo3::prelude::*;
@@ -60,13 +65,13 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::answers::{
-        AnswerJoiner, Bill, EventDecoder, Replies, aws_status, error_event, is_answer, read_answer, read_error,
-        reported_in,
+        AnswerJoiner, Bill, EventDecoder, Replies, error_event, error_from_body, is_answer, provider_error,
+        read_answer, reported_in,
     };
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
-    use super::caps::{cap_text, fair_share, json_parts, kind_of};
+    use super::caps::{cap_text, fair_share, kind_of};
     #[pymodule_export]
     use super::checks::{
         check_choice, check_known, check_list, check_methods, check_path, check_share, check_timeout, check_type,
@@ -84,6 +89,10 @@ mod _native {
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
+    use super::docstring::parsed_docstring;
+    #[pymodule_export]
+    use super::document::{Document, file_text};
+    #[pymodule_export]
     use super::door::{end_to_end, is_own_request, refused_request};
     #[pymodule_export]
     use super::excerpts::{DivisibleTexts, Excerpts};
@@ -96,6 +105,8 @@ mod _native {
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
+    use super::free_names::FreeNames;
+    #[pymodule_export]
     use super::item_index::{ItemIndex, beyond_limits, handles, snippets};
     #[pymodule_export]
     use super::json_rows::{JsonMessages, cell_text, json_row};
@@ -104,11 +115,11 @@ mod _native {
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
     #[pymodule_export]
-    use super::layout::Layout;
+    use super::layout::{Layout, prompt_break, shown_messages};
     #[pymodule_export]
     use super::linting::{Subject, Text, is_request, lint, lint_rules, system_and_tools};
     #[pymodule_export]
-    use super::memory_files::{memory_command, memory_excess, memory_snippet};
+    use super::memory_files::{memory_command, memory_stale, memory_texts, memory_tool};
     #[pymodule_export]
     use super::model_names::{answering_model, known_name, provider_of};
     #[pymodule_export]
@@ -140,10 +151,10 @@ mod _native {
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dict, as_dicts,
         as_sequence, billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts, entries_of,
         entries_without_thinking, entry_inputs, entry_is_signed, first_kept, format_of, has_claudes_thinking,
-        head_and_tail, input_texts, is_langchain_message, last_compaction, line_content, line_is_seen, long_results,
-        marks_in, merged_lines, named_format, notice, read, read_entries, read_places, repeated, replace_texts,
-        result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked, without_calls,
-        without_stale_thinking, without_thinking,
+        head_and_tail, input_texts, is_langchain_message, json_object, last_compaction, line_content, line_is_seen,
+        long_results, marks_in, merged_lines, named_format, notice, read, read_entries, read_places, repeated,
+        replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked,
+        without_calls, without_stale_thinking, without_thinking,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
@@ -173,6 +184,8 @@ mod _native {
     #[pymodule_export]
     use super::store::threads::{LocalThreads, check_thread_records};
     #[pymodule_export]
+    use super::telemetry::{provider_name, span_attributes, span_texts, usage_attributes};
+    #[pymodule_export]
     use super::terminal::{hit_lines, paragraphs, safe_line};
     #[pymodule_export]
     use super::thread_log::{
@@ -182,11 +195,13 @@ mod _native {
     use super::times::{describe, parse_time_range, zone_of};
     #[pymodule_export]
     use super::tokens::{
-        cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name, counts,
-        set_cache_limit,
+        cache_limit, cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name,
+        counts, set_cache_limit,
     };
     #[pymodule_export]
     use super::tool_arguments::ToolArguments;
+    #[pymodule_export]
+    use super::unicode::{as_unicode, unicode_inside};
     #[pymodule_export]
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,
@@ -204,6 +219,7 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
+        module.add("CACHE_BYTES", rehydrate_core::engine::DEFAULT_CACHE_BYTES)?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
         module.add("REMAINDER_PREFIX", retrieval::REMAINDER_PREFIX)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))

@@ -1,18 +1,34 @@
-//! The commands of the memory tool, for Python: what each changes, and its answer.
+//! The memory tool's files, for Python: a log of their versions in a stored thread, and the commands of a model on them.
 //!
-//! Commands, answers and errors are those of Anthropic's documentation of the tool; so is what a command on a folder does.
-use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyList, PySequence, PyString};
-use rehydrate_core::excerpts::grouped;
-use rehydrate_core::memory_files::{inserted, line_at, lines_with, shown_file, shown_folder, snippet};
+//! A version of a file is an entry: a message with the file's text and, next to it, its path.
+mod commands;
 
+use std::collections::{BTreeSet, HashMap};
+use std::time::SystemTime;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use rehydrate_core::engine::Engine;
+use rehydrate_core::excerpts::grouped;
+use rehydrate_core::memory_files::snippet;
+use rehydrate_core::thread_log::{VERSION, counting};
+
+use crate::errors::detached;
 use crate::exit::Running;
-use crate::reading::{Fields, string_of, text_of};
+use crate::interned::interned;
+use crate::reading::{in_json, text_of};
+use crate::thread_log::{Given, read};
+use crate::tokens::named;
+use crate::writing::tool_definition;
+use commands::outcome_of;
 
 const ROOT: &str = "/memories";
-const MAX_PATH_CHARS: usize = 512;
-const QUOTED_CHARS: usize = 2_000;
-const COMMANDS: [&str; 6] = ["view", "create", "str_replace", "insert", "delete", "rename"];
+const NAME: &str = "memory";
+/// Its description, and the schema of its arguments.
+const TOOL: &str = include_str!("memory_files/tool.json");
+/// Kinds of records.
+const HEADER: i64 = 0;
+const ENTRY: i64 = 1;
 
 /// Why a command is not carried out: the answer to the model, or an error of the program.
 enum Refused {
@@ -38,46 +54,126 @@ fn refused<T>(words: String) -> Answered<T> {
     Err(Refused::Said(words))
 }
 
-/// The new text of each file that changes, None where it goes; the answer; whether it is an error; and after a replacement
-/// the file and the line that the answer is to show.
-type Outcome<'py> = (Bound<'py, PyDict>, String, bool, Option<(String, usize)>);
+/// The answer to a command, whether it is an error, the paths of the files that change, and the records that say so.
+type Done = (String, bool, Vec<String>, Vec<(i64, f64, String)>);
 
-/// The outcome of a command on files, which are texts by path; with `overwrites` one that is there may be created anew.
+/// The memory tool as a request to a provider lists it: a function, for models that do not know it by name.
+#[pyfunction]
+pub fn memory_tool<'py>(provider: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let _running = Running::begin();
+    let py = provider.py();
+    let tool = py.import("json")?.call_method1("loads", (TOOL,))?;
+    let name = PyString::new(py, NAME);
+    tool_definition(provider, name.as_any(), &tool.get_item("description")?, &tool.get_item("schema")?)
+}
+
+/// Plan a command on files, which are texts by path. Their log has to get the records, unless others have written meanwhile.
+///
+/// `is_new`: the log has no record yet. Secrets that `redactor` finds are left out. What would go beyond the limits is refused.
+/// With `overwrites` a file that is there may be created anew.
 #[pyfunction]
 pub fn memory_command<'py>(
     arguments: &Bound<'py, PyAny>,
     texts: &Bound<'py, PyDict>,
+    is_new: bool,
+    redactor: Option<&Bound<'py, PyAny>>,
+    limits: &Bound<'py, PyAny>,
     overwrites: bool,
-) -> PyResult<Outcome<'py>> {
+) -> PyResult<Done> {
     let _running = Running::begin();
-    let Some(given) = Fields::of(arguments) else {
-        let words = format!("Error: the arguments are {}; send an object", shown(arguments)?);
-        return Ok((PyDict::new(texts.py()), words, true, None));
+    let planned = || -> Answered<Done> {
+        let outcome = outcome_of(arguments, texts, overwrites)?;
+        let (changes, mut answer) = (outcome.changes, outcome.answer);
+        let removed = without_secrets(&changes, redactor)?;
+        check_limits(texts, &changes, limits)?;
+        if let Some((path, line)) = outcome.edited {
+            let text: Option<String> = changes.get_item(path)?.map(|text| text.extract()).transpose()?;
+            answer += &snippet(&text.unwrap_or_default(), line);
+        }
+        if !removed.is_empty() {
+            let kinds: Vec<_> = removed.into_iter().collect();
+            answer += &format!("\nSecrets were left out of the file: {}.", kinds.join(", "));
+        }
+        let paths = changes.keys().extract()?;
+        Ok((answer, false, paths, records_of(&changes, is_new)?))
     };
-    let command = Command { given, files: Files(texts), changes: PyDict::new(texts.py()) };
-    match command.run(overwrites) {
-        Ok((answer, edited)) => Ok((command.changes, answer, false, edited)),
-        Err(Refused::Said(words)) => Ok((PyDict::new(texts.py()), words, true, None)),
+    match planned() {
+        Err(Refused::Said(words)) => Ok((words, true, Vec::new(), Vec::new())),
         Err(Refused::Raised(error)) => Err(error),
+        Ok(done) => Ok(done),
     }
 }
 
-/// A line of a file with the lines around it, with their numbers.
+/// The files after these records, by path; `before` has those before.
 #[pyfunction]
-pub fn memory_snippet(text: &str, line: usize) -> String {
-    snippet(text, line)
+pub fn memory_texts<'py>(rows: Vec<Given>, before: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    let _running = Running::begin();
+    let (py, texts) = (before.py(), before.copy()?);
+    read(py, &rows, |rows| counting(rows, None))?;
+    for (kind, _, body) in &rows {
+        if *kind != ENTRY {
+            continue;
+        }
+        let entry = entry_of(py, body)?;
+        let path = entry.get_item(interned!(py, "path"))?;
+        if !entry.contains(interned!(py, "removed"))? {
+            texts.set_item(path, entry.get_item(interned!(py, "content"))?)?;
+        } else if texts.contains(&path)? {
+            texts.del_item(path)?;
+        }
+    }
+    Ok(texts)
 }
 
-/// The answer to the model where changes would go beyond limits: of a file's bytes, of all files' bytes, and of files.
+/// The records of the log that are not what a file says now, each by its number and with the body of one that says nothing.
 #[pyfunction]
-pub fn memory_excess(
-    texts: &Bound<'_, PyDict>,
-    changes: &Bound<'_, PyDict>,
-    max_file_bytes: usize,
-    max_bytes: usize,
-    max_files: usize,
-) -> PyResult<Option<String>> {
+pub fn memory_stale(py: Python<'_>, rows: Vec<Given>, texts: &Bound<'_, PyDict>) -> PyResult<Vec<(usize, String)>> {
     let _running = Running::begin();
+    let mut versions: Vec<(usize, String)> = Vec::new();
+    for (number, (kind, _, body)) in rows.iter().enumerate() {
+        if *kind == ENTRY {
+            let path: Option<String> = entry_of(py, body)?.call_method1("get", ("path",))?.extract()?;
+            versions.extend(path.filter(|path| !path.is_empty()).map(|path| (number, path)));
+        }
+    }
+    let last: HashMap<_, _> = versions.iter().map(|(number, path)| (path, *number)).collect();
+    let mut stale = Vec::new();
+    for (number, path) in &versions {
+        if last[path] != *number || !texts.contains(path)? {
+            stale.push((*number, body_of(py, "", None)?));
+        }
+    }
+    Ok(stale)
+}
+
+fn entry_of<'py>(py: Python<'py>, body: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("json")?.call_method1(interned!(py, "loads"), (body,))?.get_item(interned!(py, "entry"))
+}
+
+/// Leave the secrets out of the texts of changes; return the kinds of those that were in them.
+fn without_secrets(changes: &Bound<'_, PyDict>, redactor: Option<&Bound<'_, PyAny>>) -> Answered<BTreeSet<String>> {
+    let (py, mut kinds) = (changes.py(), BTreeSet::new());
+    let Some(redactor) = redactor else { return Ok(kinds) };
+    let redactions = interned!(py, "redactions");
+    for (path, text) in changes.copy()? {
+        if text.is_none() {
+            continue;
+        }
+        if redactor.call1((&path,))?.getattr(redactions)?.is_truthy()? {
+            return refused("Error: the path holds a secret; choose another name".to_owned());
+        }
+        let found = redactor.call1((text,))?;
+        for each in found.getattr(redactions)?.try_iter()? {
+            kinds.insert(each?.getattr(interned!(py, "name"))?.extract::<String>()?);
+        }
+        changes.set_item(path, found.getattr(interned!(py, "text"))?)?;
+    }
+    Ok(kinds)
+}
+
+/// Refuse changes after which a file, all files together, or their number would be beyond the limits.
+fn check_limits(texts: &Bound<'_, PyDict>, changes: &Bound<'_, PyDict>, limits: &Bound<'_, PyAny>) -> Answered<()> {
+    let limit = |name: &str| limits.getattr(name)?.extract::<usize>();
     let (mut files, mut total) = (0, 0);
     let mut largest: Option<(Bound<'_, PyAny>, usize)> = None;
     for (path, text) in changes {
@@ -89,299 +185,57 @@ pub fn memory_excess(
             }
         }
     }
-    let Some((path, size)) = largest else { return Ok(None) };
-    if size > max_file_bytes {
-        let (path, size, most) = (path.str()?, grouped(size as u64), grouped(max_file_bytes as u64));
+    let Some((path, size)) = largest else { return Ok(()) };
+    let most = limit("max_file_bytes")?;
+    if size > most {
+        let (path, size, most) = (path.str()?, grouped(size as u64), grouped(most as u64));
         let (path, remedy) = (text_of(&path), "divide it, or leave out what is not needed");
-        return Ok(Some(format!("Error: {path} would have {size} bytes, and a file at most {most}; {remedy}")));
+        return refused(format!("Error: {path} would have {size} bytes, and a file at most {most}; {remedy}"));
     }
     for (path, text) in texts {
         if !changes.contains(&path)? {
-            (files, total) = (files + 1, total + text.cast::<PyString>()?.to_str()?.len());
+            let text = text.cast::<PyString>().map_err(PyErr::from)?;
+            (files, total) = (files + 1, total + text.to_str()?.len());
         }
     }
-    if files > max_files {
-        let most = grouped(max_files as u64);
-        return Ok(Some(format!("Error: there would be more than {most} files; delete some first")));
+    let most = limit("max_files")?;
+    if files > most {
+        let most = grouped(most as u64);
+        return refused(format!("Error: there would be more than {most} files; delete some first"));
     }
-    if total > max_bytes {
-        let (total, most) = (grouped(total as u64), grouped(max_bytes as u64));
+    let most = limit("max_bytes")?;
+    if total > most {
+        let (total, most) = (grouped(total as u64), grouped(most as u64));
         let remedy = "delete what is not needed first";
-        return Ok(Some(format!(
+        return refused(format!(
             "Error: the files would have {total} bytes, and all together at most {most}; {remedy}"
-        )));
+        ));
     }
-    Ok(None)
+    Ok(())
 }
 
-fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(text_of(&value.repr()?).into_owned())
+/// The records of changes; without any there is none, and a new log begins with its header.
+fn records_of(changes: &Bound<'_, PyDict>, is_new: bool) -> PyResult<Vec<(i64, f64, String)>> {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64();
+    let mut records = Vec::new();
+    if is_new && !changes.is_empty() {
+        records.push((HEADER, 0.0, format!("{{\"version\": {VERSION}, \"format\": \"plain\"}}")));
+    }
+    for (path, text) in changes {
+        let (path, text): (String, Option<String>) = (path.extract()?, text.extract()?);
+        records.push((ENTRY, now, body_of(changes.py(), &path, text.as_deref())?));
+    }
+    Ok(records)
 }
 
-/// Texts by path.
-#[derive(Clone, Copy)]
-struct Files<'a, 'py>(&'a Bound<'py, PyDict>);
-
-impl<'py> Files<'_, 'py> {
-    fn text(self, path: &str) -> PyResult<Option<Bound<'py, PyString>>> {
-        Ok(self.0.get_item(path)?.map(|text| text.cast_into()).transpose()?)
-    }
-
-    /// The files in their order.
-    fn all(self) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyString>)>> {
-        self.0.iter().map(|(path, text)| Ok((path.cast_into()?, text.cast_into()?))).collect()
-    }
-
-    fn is_folder(self, path: &str) -> PyResult<bool> {
-        Ok(self.at(path)?.iter().any(|(file, _)| text_of(file) != path))
-    }
-
-    /// The file of this path, or all files of this folder.
-    fn at(self, path: &str) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyString>)>> {
-        let is_there =
-            |file: &str| file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        Ok(self.all()?.into_iter().filter(|(file, _)| is_there(&text_of(file))).collect())
-    }
-
-    /// No folder above a path may be a file.
-    fn check_folders(self, path: &str) -> Answered<()> {
-        for (place, _) in path.match_indices('/').skip(1) {
-            if self.text(&path[..place])?.is_some() {
-                return refused(format!("Error: The path {} is a file, not a directory", &path[..place]));
-            }
-        }
-        Ok(())
-    }
-}
-
-struct Command<'a, 'py> {
-    given: Fields<'a, 'py>,
-    files: Files<'a, 'py>,
-    changes: Bound<'py, PyDict>,
-}
-
-type Answer = (String, Option<(String, usize)>);
-
-impl<'py> Command<'_, 'py> {
-    fn run(&self, overwrites: bool) -> Answered<Answer> {
-        let name = self.argument("command")?;
-        let known =
-            name.cast::<PyString>().ok().and_then(|name| COMMANDS.into_iter().find(|each| text_of(name) == *each));
-        let answer = match known {
-            Some("view") => self.view()?,
-            Some("create") => self.create(overwrites)?,
-            Some("str_replace") => return self.replace(),
-            Some("insert") => self.insert()?,
-            Some("delete") => self.delete()?,
-            Some(_) => self.rename()?,
-            None => {
-                return refused(format!("Error: `command` is {}; send one of {}", shown(&name)?, COMMANDS.join(", ")));
-            }
-        };
-        Ok((answer, None))
-    }
-
-    fn argument(&self, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let py = self.changes.py();
-        Ok(self.given.get(&PyString::new(py, name))?.unwrap_or_else(|| py.None().into_bound(py)))
-    }
-
-    fn text(&self, name: &str) -> Answered<String> {
-        let value = self.argument(name)?;
-        let Ok(text) = value.cast::<PyString>() else {
-            return refused(format!("Error: `{name}` is {}; send a string", shown(&value)?));
-        };
-        match text.to_str() {
-            Ok(text) => Ok(text.to_owned()),
-            Err(_) => {
-                refused(format!("Error: `{name}` holds half of a surrogate pair, which is no text; leave it out"))
-            }
-        }
-    }
-
-    /// A path below /memories without needless slashes.
-    ///
-    /// The files are rows of a database, so no path leads out of it. Paths that would lead out of a folder are refused all
-    /// the same: a model that sends one is wrong, or misled.
-    fn path(&self, name: &str) -> Answered<String> {
-        let value = self.argument(name)?;
-        let text = match value.cast::<PyString>() {
-            Ok(text) if !text.is_empty().map_err(Refused::Raised)? => text,
-            _ => return refused(format!("Error: `{name}` is {}; send a path such as {ROOT}/notes.md", shown(&value)?)),
-        };
-        let length = text.len()?;
-        if length > MAX_PATH_CHARS {
-            return refused(format!("Error: `{name}` has {length} characters; send at most {MAX_PATH_CHARS}"));
-        }
-        let path = text_of(text);
-        if !text.call_method0("isprintable")?.is_truthy()? || path.contains('\\') {
-            return refused(format!("Error: Path {} has a character that no file name here may have", shown(&value)?));
-        }
-        let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        if !path.starts_with('/') || parts.first() != Some(&&ROOT[1..]) {
-            return refused(format!("Error: Path must start with {ROOT}, got: {path}"));
-        }
-        let parse = value.py().import("urllib.parse")?;
-        let decoded = parse.call_method1("unquote", (parse.call_method1("unquote", (&value,))?,))?;
-        let decoded = text_of(decoded.cast::<PyString>().map_err(PyErr::from)?).replace('\\', "/");
-        if parts.contains(&"..") || decoded.split('/').any(|part| part == "..") {
-            return refused(format!("Error: Path {path} would escape {ROOT} directory"));
-        }
-        Ok(format!("/{}", parts.join("/")))
-    }
-
-    fn view(&self) -> Answered<String> {
-        let path = self.path("path")?;
-        if let Some(text) = self.files.text(&path)? {
-            return shown_file(&path, &text_of(&text), |count| self.lines(count));
-        }
-        if path != ROOT && !self.files.is_folder(&path)? {
-            return refused(format!("The path {path} does not exist. Please provide a valid path."));
-        }
-        let files = self.files.all()?;
-        let files: Vec<_> = files.iter().map(|(file, text)| (text_of(file), text_of(text))).collect();
-        Ok(shown_folder(&path, files.iter().map(|(file, text)| (&**file, &**text))))
-    }
-
-    /// The first and the last line to show.
-    fn lines(&self, count: usize) -> Answered<(usize, usize)> {
-        let range = self.argument("view_range")?;
-        if range.is_none() {
-            return Ok((1, count));
-        }
-        let ends: Vec<_> = match range.cast::<PySequence>() {
-            Ok(ends) => ends.try_iter()?.collect::<PyResult<_>>()?,
-            Err(_) => Vec::new(),
-        };
-        let wrong = |shown: String| format!("Error: Invalid `view_range` parameter: {shown}. It should be ");
-        let numbers = match ends.as_slice() {
-            [first, last] => line_of(first)?.zip(line_of(last)?),
-            _ => None,
-        };
-        let Some((first, last)) = numbers else {
-            return refused(
-                wrong(shown(&range)?) + "[start_line, end_line], or [start_line, -1] for the rest of the file.",
-            );
-        };
-        let most = count as i64;
-        let (first, last) = (first.max(1), if last == -1 { most } else { last.min(most) });
-        if first > most || last < first {
-            let listed = PyList::new(range.py(), ends)?;
-            let words = wrong(shown(&listed)?);
-            return refused(format!("{words}within the range of lines of the file: [1, {count}]"));
-        }
-        Ok((first as usize, last as usize))
-    }
-
-    fn create(&self, overwrites: bool) -> Answered<String> {
-        let (path, text) = (self.path("path")?, self.text("file_text")?);
-        let is_there = self.files.text(&path)?.is_some();
-        if path == ROOT || self.files.is_folder(&path)? || (is_there && !overwrites) {
-            return refused(format!("Error: File {path} already exists"));
-        }
-        self.files.check_folders(&path)?;
-        self.changes.set_item(&path, text)?;
-        Ok(format!("File created successfully at: {path}"))
-    }
-
-    fn replace(&self) -> Answered<Answer> {
-        let (path, old) = (self.path("path")?, self.text("old_str")?);
-        let new = if self.argument("new_str")?.is_none() { String::new() } else { self.text("new_str")? };
-        let Some(before) = self.files.text(&path)? else {
-            return refused(format!("Error: The path {path} does not exist. Please provide a valid path."));
-        };
-        if old.is_empty() {
-            return refused("No replacement was performed. `old_str` is empty; send the text to replace".to_owned());
-        }
-        let before = text_of(&before);
-        let cut = old.char_indices().nth(QUOTED_CHARS).map(|(end, _)| format!("{}...", &old[..end]));
-        let quoted = cut.as_ref().unwrap_or(&old);
-        let mut places = before.match_indices(old.as_str());
-        let Some((place, _)) = places.next() else {
-            return refused(format!(
-                "No replacement was performed, old_str `{quoted}` did not appear verbatim in {path}."
-            ));
-        };
-        if places.next().is_some() {
-            let lines = lines_with(&before, &old);
-            return refused(format!(
-                "No replacement was performed. Multiple occurrences of old_str `{quoted}` in lines: {lines}. Please \
-                 ensure it is unique"
-            ));
-        }
-        self.changes.set_item(&path, before.replacen(old.as_str(), &new, 1))?;
-        let answer = "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n";
-        Ok((answer.to_owned(), Some((path, line_at(&before, place)))))
-    }
-
-    fn insert(&self) -> Answered<String> {
-        let (path, text, line) = (self.path("path")?, self.text("insert_text")?, self.argument("insert_line")?);
-        let Some(before) = self.files.text(&path)? else {
-            return refused(format!("Error: The path {path} does not exist"));
-        };
-        let number = line_of(&line)?.and_then(|line| usize::try_from(line).ok());
-        match inserted(&text_of(&before), number, &text) {
-            Ok(after) => self.changes.set_item(&path, after)?,
-            Err(count) => {
-                let line = string_of(&line)?;
-                return refused(format!(
-                    "Error: Invalid `insert_line` parameter: {}. It should be within the range of lines of the file: [0, \
-                     {count}]",
-                    text_of(&line)
-                ));
-            }
-        }
-        Ok(format!("The file {path} has been edited."))
-    }
-
-    fn delete(&self) -> Answered<String> {
-        let path = self.path("path")?;
-        if path == ROOT {
-            return refused(format!("Error: Cannot delete the {ROOT} directory itself"));
-        }
-        let gone = self.files.at(&path)?;
-        if gone.is_empty() {
-            return refused(format!("Error: The path {path} does not exist"));
-        }
-        for (file, _) in gone {
-            self.changes.set_item(file, self.changes.py().None())?;
-        }
-        Ok(format!("Successfully deleted {path}"))
-    }
-
-    fn rename(&self) -> Answered<String> {
-        let (old, new) = (self.path("old_path")?, self.path("new_path")?);
-        if old == ROOT {
-            return refused(format!("Error: Cannot rename the {ROOT} directory itself"));
-        }
-        if new == ROOT || self.files.text(&new)?.is_some() || self.files.is_folder(&new)? {
-            return refused(format!("Error: The destination {new} already exists"));
-        }
-        let moved = self.files.at(&old)?;
-        if moved.is_empty() {
-            return refused(format!("Error: The path {old} does not exist"));
-        }
-        if new.starts_with(&format!("{old}/")) {
-            return refused(format!("Error: Cannot rename {old} into itself"));
-        }
-        self.files.check_folders(&new)?;
-        for (file, _) in &moved {
-            self.changes.set_item(file, self.changes.py().None())?;
-        }
-        for (file, text) in moved {
-            self.changes.set_item(format!("{new}{}", &text_of(&file)[old.len()..]), text)?;
-        }
-        Ok(format!("Successfully renamed {old} to {new}"))
-    }
-}
-
-/// A number of a line, if it is exactly an int; one that is too large for any file is as large as can be.
-fn line_of(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
-    if !value.is_exact_instance_of::<PyInt>() {
-        return Ok(None);
-    }
-    match value.extract() {
-        Ok(number) => Ok(Some(number)),
-        Err(_) => Ok(Some(if value.lt(0)? { i64::MIN } else { i64::MAX })),
-    }
+/// The body of a version's record; None: the file is gone.
+fn body_of(py: Python<'_>, path: &str, text: Option<&str>) -> PyResult<String> {
+    let (gone, text) = (text.is_none(), text.unwrap_or_default());
+    let tokens = detached(py, || Ok(Engine::shared().count(text, named("o200k_base")?)))?;
+    let (path, text) = (in_json(path), in_json(text));
+    let removed = if gone { format!(", \"removed\": \"{path}\"") } else { String::new() };
+    Ok(format!(
+        "{{\"entry\": {{\"role\": \"assistant\", \"content\": \"{text}\", \"path\": \"{path}\"{removed}}}, \"tokens\": \
+         {tokens}}}"
+    ))
 }

@@ -75,7 +75,7 @@ pub use fields::{Fields, is_list, listed, python, replace_texts, string_of, text
 pub use gone_lines::{repeated, taken_back};
 pub use grouping::Units;
 pub use inputs::{input_texts, is_signed, with_texts};
-pub use json::{in_json, json_value};
+pub use json::{arguments, in_json, json_object, json_value};
 pub use langchain::{Message as LangchainMessage, as_message, is_langchain_message, langchain_role};
 pub use merged::merged_lines;
 pub use pairs::is_thought;

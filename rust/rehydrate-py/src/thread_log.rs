@@ -16,7 +16,7 @@ use crate::exit::Running;
 use crate::plain::plain_at;
 
 /// Kind, time in seconds since 1970, and body of a record.
-type Given = (i64, f64, PyBackedStr);
+pub type Given = (i64, f64, PyBackedStr);
 
 /// The body of a record, by its number.
 type Body = (usize, String);
@@ -208,7 +208,7 @@ fn rows_of(rows: &[Given]) -> impl Iterator<Item = Row<'_>> {
     rows.iter().map(|(kind, time, body)| Row { kind: *kind, time: *time, body })
 }
 
-fn read<T: Send>(
+pub fn read<T: Send>(
     py: Python<'_>,
     rows: &[Given],
     work: impl FnOnce(&[Row<'_>]) -> Result<T, Unreadable> + Send,

@@ -142,6 +142,12 @@ pub fn set_cache_limit(py: Python<'_>, limit_bytes: usize) {
     py.detach(|| Engine::limit_shared(limit_bytes));
 }
 
+/// The limit that was set last.
+#[pyfunction]
+pub fn cache_limit() -> usize {
+    Engine::shared_limit()
+}
+
 /// Bytes of derived data held, by the cache's own account.
 #[pyfunction]
 pub fn cached_bytes(py: Python<'_>) -> usize {

@@ -39,7 +39,7 @@ pub use neutral::Sent;
 pub(crate) use neutral::dict;
 use neutral::{Media, Message, Part, Sources, joined};
 pub use repaired::repaired_entries;
-pub use requests::{request_of, summary_message, system_part, user_message, user_part};
+pub use requests::{alternating, request_of, summary_message, system_part, user_message, user_part};
 pub use to_langchain::{chat_entries, langchain_fields};
 pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
 

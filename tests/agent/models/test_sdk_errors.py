@@ -1,11 +1,13 @@
 """Errors of the SDKs: real answers of each provider, and the ProviderError that they become."""
 
+import time
 from email.utils import formatdate
+from typing import Any, ClassVar
 
 import pytest
 
+from rehydrate._native import error_from_body, provider_error
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
-from rehydrate.agent.sdk_answers import error_from_body, retry_after_seconds
 from rehydrate.errors import (
     ContextOverflowError,
     ProviderUnavailableError,
@@ -209,15 +211,20 @@ def test_when_to_ask_again_is_read_from_the_headers(provider):
 
 
 def test_when_to_ask_again_may_be_a_date():
-    now = 1_793_000_000.0
-    then = formatdate(now + 30, usegmt=True)
-    assert retry_after_seconds({"retry-after": then}, now) == 30.0
-    assert retry_after_seconds({"retry-after": formatdate(now - 30, usegmt=True)}, now) == 0.0
+    def seconds(then: float) -> float | None:
+        headers = {"retry-after": formatdate(then, usegmt=True)}
+        return error_from_body("x", None, headers=headers).retry_after_seconds
+
+    now = time.time()
+    wait = seconds(now + 1_000)
+    assert wait is not None and 900 < wait <= 1_000
+    assert seconds(now - 30) == 0.0
 
 
 @pytest.mark.parametrize("given", ["-3", "nan", "inf", "", "Thu, 99 Jan 1970", "1e999"])
 def test_a_header_that_says_nothing_sensible_says_nothing(given):
-    assert retry_after_seconds({"retry-after": given, "retry-after-ms": given}) is None
+    headers = {"retry-after": given, "retry-after-ms": given}
+    assert error_from_body("x", None, headers=headers).retry_after_seconds is None
 
 
 @pytest.mark.parametrize("provider", sorted(MODELS))
@@ -278,6 +285,54 @@ def test_a_body_of_any_shape_makes_an_error(body):
     error = error_from_body("openai_chat", body, status=500, fallback="said elsewhere")
     assert type(error) is ProviderUnavailableError
     assert error.message
+
+
+ODD = [
+    "429",
+    429.0,
+    10**30,
+    -(10**30),
+    -1,
+    0,
+    200,
+    99_999,
+    "soon",
+    "",
+    5.5,
+    True,
+    [],
+    {},
+    b"x",
+    object(),
+]
+
+
+@pytest.mark.parametrize("status", ODD)
+def test_an_odd_status_makes_an_error(status: Any) -> None:
+    error = error_from_body("x", {"message": "slow down"}, status=status)
+    is_read = status in ("429", 429.0)
+    assert type(error) is (RateLimitError if is_read else ProviderUnavailableError)
+    assert error.status == (429 if is_read else None)
+
+    class APIStatusError(Exception):
+        status_code, body, response = status, {"error": {"code": status}}, status
+
+    assert provider_error("x", APIStatusError("slow down")) is not None
+
+    class ClientError(Exception):
+        response: ClassVar = {
+            "Error": status,
+            "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": status},
+        }
+
+    assert provider_error("bedrock", ClientError("slow down")) is not None
+
+
+@pytest.mark.parametrize(
+    "headers", [7, "retry-after", ["retry-after"], {"retry-after": object()}, {"retry-after": b"x"}]
+)
+def test_odd_headers_name_no_wait(headers: Any) -> None:
+    assert error_from_body("x", None, status=429, headers=headers).retry_after_seconds is None
 
 
 @pytest.mark.parametrize("provider", sorted(MODELS))

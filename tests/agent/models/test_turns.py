@@ -4,8 +4,7 @@ import anyio
 import pytest
 
 from rehydrate import Context, validate
-from rehydrate._native import result_entries
-from rehydrate._text import unicode_inside
+from rehydrate._native import result_entries, unicode_inside
 from rehydrate.agent import model_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import ToolDef

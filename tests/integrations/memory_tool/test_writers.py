@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rehydrate import Memory
+from rehydrate._native import memory_command
 from rehydrate.context import Threads
-from rehydrate.integrations.memory_tool import MemoryFiles
+from rehydrate.integrations.memory_tool import FileLimits, MemoryFiles
 from rehydrate.integrations.memory_tool.memory_files import FileLog
 from tests.integrations.memory_tool.commands import (
     NOTES,
@@ -128,13 +130,20 @@ def test_after_a_kill_every_answered_edit_is_there_and_is_found(path):
 
 def test_what_a_crash_left_without_passages_gets_them(memory, path):
     with Threads.open(path) as threads:
-        log = FileLog(threads.native, "alice", "/memories")
-        assert log.write(log.read(), {NOTES: "The lamp of the lighthouse is green."})
+        log = FileLog(threads.native, "alice")
+
+        def write_alone(command: dict[str, Any]) -> None:
+            held = log.read()
+            new = not held.records
+            *_, rows = memory_command(command, held.texts, new, None, FileLimits(), False)
+            assert log.write(held, rows)
+
+        write_alone(create(text="The lamp of the lighthouse is green."))
         assert sources(memory, "lighthouse lamp") == []
         files = MemoryFiles(memory)
         files.run(view("/memories"))
         assert sources(memory, "lighthouse lamp") == [NOTES]
-        assert log.write(log.read(), {NOTES: None})
+        write_alone(delete())
     MemoryFiles(memory).run(view("/memories"))
     assert sources(memory, "lighthouse lamp") == []
 

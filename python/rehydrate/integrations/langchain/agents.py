@@ -15,7 +15,6 @@ from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate.context import ContextStore
 from rehydrate.context.compaction import BackgroundCompaction
-from rehydrate.context.context import Context
 from rehydrate.context.writers import (
     SummaryRequest,
     UnfinishedReplyError,
@@ -25,7 +24,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.adapter import (
     Adapter,
     PassiveOptions,
-    context_of,
+    Scope,
     passing_through,
     shows_adapter_options,
 )
@@ -142,18 +141,18 @@ NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
 """Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
 
 
-def scope_of(config: Mapping[str, Any]) -> str:
-    r"""Return the scope of a run: its thread's id, and the agent's place in the graph.
+def scope_of(config: Mapping[str, Any]) -> Scope:
+    """Return the scope of a run: its thread's id, and the agent's place in the graph.
 
     Ids of tasks are left out: they change in each run.
 
     >>> scope_of({"configurable": {"thread_id": "t-42", "checkpoint_ns": "agent:1f|model:2e"}})
-    't-42\nagent'
+    Scope(model='', thread='t-42', place='agent')
     """
     given = config.get("configurable") or {}
     nodes = str(given.get("checkpoint_ns") or "").split(NODE_SEPARATOR)[:-1]
     place = "/".join([node.partition(TASK_SEPARATOR)[0] for node in nodes])
-    return f"{given.get('thread_id') or ''}\n{place}"
+    return Scope(thread=str(given.get("thread_id") or ""), place=place)
 
 
 def running_config() -> Mapping[str, Any]:
@@ -187,9 +186,7 @@ class AgentAdapter(Adapter):
     agent that is a tool. Ids of messages do not count: a caller may pass them or not.
     """
 
-    def _make_context(self, scope: str) -> Context:
-        thread = {"thread": scope.partition("\n")[0]}
-        return context_of({**thread, **self._given, "format": "langchain"})
+    _fixed: Mapping[str, Any] = {"format": "langchain"}
 
 
 class RehydrateEdit(AgentAdapter):
@@ -211,7 +208,7 @@ class RehydrateEdit(AgentAdapter):
     def __init__(self, **options: Unpack[PassiveOptions]) -> None:
         """Take the options of each `Context`; raises InvalidArgumentError as it does."""
         given = {"provider": "openai_chat", **options}
-        self._set_up(given, "", can_ask=False, same=is_same_message)
+        self._set_up(given, can_ask=False, same=is_same_message)
 
     def apply(
         self, messages: list[AnyMessage], *, count_tokens: Callable[[Sequence[BaseMessage]], int]

@@ -62,7 +62,7 @@ class RehydrateMiddleware(AgentAdapter, AgentMiddleware[Any, Any, Any]):
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
         options["background"] = background_with(options.get("background"), summarizer)
-        self._set_up(options, "", same=is_same_message)
+        self._set_up(options, same=is_same_message)
         self.tools: Sequence[BaseTool] = [self._tool(each) for each in self._definitions]
         self._counted: tuple[tuple[Any, ...], int] = (), 0
         """System text and tools that were counted, the very objects, and their tokens."""
@@ -174,11 +174,8 @@ def _before_reply(messages: Sequence[Any]) -> Sequence[Any]:
 
 
 def _model_name(model: Any) -> str:
-    for attribute in ("model_name", "model"):
-        name = getattr(model, attribute, None)
-        if isinstance(name, str):
-            return name
-    return ""
+    names = [getattr(model, attribute, None) for attribute in ("model_name", "model")]
+    return next((name for name in names if isinstance(name, str)), "")
 
 
 def _provider_of(model: Any, name: str) -> Provider:

@@ -16,7 +16,8 @@ from rehydrate import _native
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.loops import CancelledError, runner
 from rehydrate._concurrency.workers import STORING
-from rehydrate._text import as_json, as_unicode
+from rehydrate._native import as_unicode
+from rehydrate._text import as_json
 from rehydrate.context.time_words import parse_time_range
 from rehydrate.prompt.request import TimeRange
 

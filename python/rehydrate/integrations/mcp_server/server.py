@@ -36,7 +36,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rehydrate import __version__
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
-from rehydrate._text import as_unicode, safe_error_text, unicode_inside
+from rehydrate._native import as_unicode, unicode_inside
+from rehydrate._text import safe_error_text
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
 from rehydrate.integrations.loopback_http import HOST, LOOPBACK, MAX_BODY_BYTES, config_of
 from rehydrate.integrations.mcp_server.jobs import run_job, shown

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         AsyncRehydrateMemoryTool as AsyncRehydrateMemoryTool,
         RehydrateMemoryTool as RehydrateMemoryTool,
     )
-    from rehydrate.integrations.memory_tool.definition import FileLimits as FileLimits
-    from rehydrate.integrations.memory_tool.memory_files import MemoryFiles as MemoryFiles
+    from rehydrate.integrations.memory_tool.memory_files import (
+        FileLimits as FileLimits,
+        MemoryFiles as MemoryFiles,
+    )
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -9,8 +9,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._text import failure_text
 from rehydrate.errors import MissingPackageError, RehydrateError
-from rehydrate.integrations.memory_tool.definition import NAME
-from rehydrate.integrations.memory_tool.memory_files import FileOptions, MemoryFiles
+from rehydrate.integrations.memory_tool.memory_files import NAME, FileOptions, MemoryFiles
 from rehydrate.integrations.signatures import shows_options
 
 try:

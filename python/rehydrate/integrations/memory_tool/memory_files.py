@@ -5,17 +5,17 @@ FileLog: files in a stored thread, changed by one process at a time and read by 
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate import _native
-from rehydrate._check import check_share, check_type
+from rehydrate._check import check_share, check_type, check_whole
 from rehydrate._concurrency.async_wrappers import stored
-from rehydrate._native import chunks, tool_definition
-from rehydrate._text import as_unicode, failure_text, safe_error_text
-from rehydrate.context.records import Kind, Record, as_records, header, rows_of
+from rehydrate._native import chunks
+from rehydrate._text import failure_text, safe_error_text
+from rehydrate.context.records import Row, reading, rows_of
 from rehydrate.errors import (
     InvalidArgumentError,
     RehydrateError,
@@ -24,69 +24,46 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.calls import ToolCall
 from rehydrate.integrations.host_thread import RehydrateWarning
-from rehydrate.integrations.memory_tool.definition import (
-    DESCRIPTION,
-    NAME,
-    ROOT,
-    SCHEMA,
-    FileLimits,
-)
 from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.tools import memory_of_tool
-from rehydrate.prompt.counting import text_tokens
 
 if TYPE_CHECKING:
     from rehydrate.agent.tools import Tool
     from rehydrate.context.threads import Threads
     from rehydrate.memory.memory import Memory
-    from rehydrate.memory.store import ThreadStore
+    from rehydrate.memory.store import ThreadRow, ThreadStore
 
 
+NAME = "memory"
+ROOT = "/memories"
 KIND = "memory_file"
-
-
-def update_passages(
-    memory: Memory, thread: str, texts: Mapping[str, str], paths: Iterable[str] | None, trust: float
-) -> None:
-    """Add the passages of these files that are new, then forget those that are gone.
-
-    None as paths: all files, and what the memory has of others goes.
-    """
-    sources = None if paths is None else sorted(paths)
-    stored: dict[tuple[str, str], str] = {
-        (item.source, item.text): item.handle
-        for item in memory.list(threads=[thread], sources=sources, limit=None)
-    }
-    wanted = {
-        (item.source, item.text): item
-        for path in (texts if sources is None else sources)
-        if path in texts
-        for item in _passages(memory, path, texts[path], thread, trust)
-    }
-    new = [item for key, item in wanted.items() if key not in stored]
-    gone = [handle for key, handle in stored.items() if key not in wanted]
-    if new:
-        memory.add(new)
-    if gone:
-        memory.forget(gone)
-
-
-def _passages(
-    memory: Memory, path: str, text: str, thread: str, trust: float
-) -> Iterable[MemoryItem]:
-    for chunk in chunks(text):
-        if chunk.body.strip():
-            item = MemoryItem(
-                chunk.text, kind=KIND, source=path, thread=thread, tool=NAME, trust=trust
-            )
-            yield memory.as_stored(item)
-
-
 TRUST = 0.5
 """A model wrote it, from whatever it had read: it is not the user's word."""
 _MAX_TRIES = 100
 """Each try that fails is one that another writer won."""
 _MAX_ROUNDS = 5
+_SLACK_BYTES = 256 * 1024
+"""Old versions are left alone up to so many bytes, and up to twice the size of the files. What is
+left of them, some 80 bytes each, is not looked at again for as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """Limits on the files of one namespace. What goes beyond is refused, and nothing is dropped.
+
+    >>> FileLimits(max_files=50).max_file_bytes
+    1000000
+    """
+
+    max_file_bytes: int = 1_000_000
+    max_bytes: int = 10_000_000
+    """Of all files together."""
+    max_files: int = 1_000
+
+    def __post_init__(self) -> None:
+        """Refuse a value that cannot be a limit."""
+        for name in ("max_file_bytes", "max_bytes", "max_files"):
+            check_whole(f"FileLimits: {name}", getattr(self, name), 1)
 
 
 class FileOptions(TypedDict, total=False):
@@ -133,7 +110,7 @@ class MemoryFiles:
         *,
         namespace: str | None = None,
         threads: Threads | None = None,
-        limits: FileLimits = FileLimits(),  # noqa: B008  it is frozen
+        limits: FileLimits = FileLimits(),
         trust: float = TRUST,
         overwrites: bool = False,
     ) -> None:
@@ -145,7 +122,7 @@ class MemoryFiles:
         self._memory = memory_of_tool(memory, namespace)
         assert self._memory.namespace is not None
         check_type("limits", limits, FileLimits, "pass FileLimits(...)")
-        self._log = FileLog(_threads_of(memory, threads), self._memory.namespace, ROOT)
+        self._log = FileLog(_threads_of(memory, threads), self._memory.namespace)
         self._limits = limits
         check_share("trust", trust)
         self._trust = trust
@@ -161,10 +138,22 @@ class MemoryFiles:
 
     def answer(self, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         """Carry out a command; return the answer, and whether it is an error."""
-        try:
-            return self._run(arguments), False
-        except _Refusal as refusal:
-            return as_unicode(str(refusal)), True
+        for _ in range(_MAX_TRIES):
+            files = self._log.read()
+            text, is_error, changed, rows = _native.memory_command(
+                arguments,
+                files.texts,
+                not files.records,
+                self._memory.redactor,
+                self._limits,
+                self._overwrites,
+            )
+            if rows and not self._log.write(files, rows):
+                continue
+            if changed or not (is_error or self._is_indexed):
+                self._index(changed)
+            return text, is_error
+        return "Error: the files are changed by others all the time; try again", True
 
     arun = stored(run)
     aanswer = stored(answer)
@@ -191,7 +180,7 @@ class MemoryFiles:
         >>> MemoryFiles.definition("openai_responses")["name"]
         'memory'
         """
-        return tool_definition(provider, NAME, DESCRIPTION, SCHEMA)
+        return _native.memory_tool(provider)
 
     @staticmethod
     def handles(call: Any) -> bool:
@@ -223,67 +212,21 @@ class MemoryFiles:
                 raise ToolError(text)
             return text
 
-        return Tool(NAME, DESCRIPTION, SCHEMA, call)
+        about = self.definition("anthropic")
+        return Tool(NAME, about["description"], about["input_schema"], call)
 
-    def _run(self, arguments: Mapping[str, Any]) -> str:
-        for _ in range(_MAX_TRIES):
-            files = self._log.read()
-            new, answer, is_error, edited = _native.memory_command(
-                arguments, files.texts, self._overwrites
-            )
-            if is_error:
-                raise _Refusal(answer)
-            changes, removed = self._without_secrets(new)
-            self._check_limits(files, changes)
-            if changes and not self._log.write(files, changes):
-                continue
-            if changes or not self._is_indexed:
-                self._index(changes)
-            if edited is not None:
-                path, line = edited
-                answer += _native.memory_snippet(changes[path] or "", line)
-            if removed:
-                answer += f"\nSecrets were left out of the file: {', '.join(removed)}."
-            return answer
-        raise _Refusal("Error: the files are changed by others all the time; try again")
-
-    def _without_secrets(
-        self, changes: dict[str, str | None]
-    ) -> tuple[dict[str, str | None], list[str]]:
-        """Return the changes without secrets, and which kinds there were."""
-        redactor = self._memory.redactor
-        if redactor is None:
-            return changes, []
-        kept: dict[str, str | None] = {}
-        kinds: set[str] = set()
-        for path, text in changes.items():
-            if text is not None and redactor(path).redactions:
-                raise _Refusal("Error: the path holds a secret; choose another name")
-            found = None if text is None else redactor(text)
-            kept[path] = None if found is None else found.text
-            kinds |= {each.name for each in found.redactions} if found else set()
-        return kept, sorted(kinds)
-
-    def _check_limits(self, files: Files, changes: dict[str, str | None]) -> None:
-        limits = self._limits
-        excess = _native.memory_excess(
-            files.texts, changes, limits.max_file_bytes, limits.max_bytes, limits.max_files
-        )
-        if excess is not None:
-            raise _Refusal(excess)
-
-    def _index(self, changes: Mapping[str, str | None]) -> None:
+    def _index(self, changed: Iterable[str]) -> None:
         """Bring the passages up to date with the files.
 
         Whoever changes a file brings its passages up to date and then looks at the files again, so
         that the last one to do so has seen the last change. What a crash left undone is done by the
         first command of the next process.
         """
-        paths = set(changes) if self._is_indexed else None
+        paths = set(changed) if self._is_indexed else None
         try:
             for _ in range(_MAX_ROUNDS):
                 files = self._log.read()
-                update_passages(self._memory, ROOT, files.texts, paths, self._trust)
+                update_passages(self._memory, files.texts, paths, self._trust)
                 now = self._log.read()
                 if now.texts == files.texts:
                     self._is_indexed = True
@@ -298,12 +241,33 @@ class MemoryFiles:
             warnings.warn(
                 f"the files are written, and searches do not find the change yet: {why}",
                 RehydrateWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
 
-class _Refusal(Exception):  # noqa: N818  it is an answer, not an error of the program
-    """Its message is the answer to the model; nothing was changed."""
+def update_passages(
+    memory: Memory, texts: Mapping[str, str], paths: Iterable[str] | None, trust: float
+) -> None:
+    """Add the passages of these files that are new, then forget those that are gone.
+
+    None as paths: all files, and what the memory has of others goes.
+    """
+    sources = None if paths is None else sorted(paths)
+    held = memory.list(threads=[ROOT], sources=sources, limit=None)
+    stored = {(item.source, item.text): item.handle for item in held}
+    wanted: dict[tuple[str, str], MemoryItem] = {}
+    for path in texts if sources is None else sources:
+        for chunk in chunks(texts.get(path, "")):
+            if chunk.body.strip():
+                item = MemoryItem(
+                    chunk.text, kind=KIND, source=path, thread=ROOT, tool=NAME, trust=trust
+                )
+                item = memory.as_stored(item)
+                wanted[item.source, item.text] = item
+    if new := [item for key, item in wanted.items() if key not in stored]:
+        memory.add(new)
+    if gone := [handle for key, handle in stored.items() if key not in wanted]:
+        memory.forget(gone)
 
 
 def _threads_of(memory: Memory, threads: Threads | None) -> Any:
@@ -322,13 +286,6 @@ def _threads_of(memory: Memory, threads: Threads | None) -> Any:
     return found
 
 
-FORMAT = "plain"
-"""Each version of a file is an entry: a message with the file's text and, next to it, its path."""
-_SLACK_BYTES = 256 * 1024
-"""Old versions are left alone up to so many bytes, and up to twice the size of the files. What is
-left of them, some 80 bytes each, is not looked at again for as many."""
-
-
 class Files(NamedTuple):
     """All files at one moment."""
 
@@ -336,7 +293,7 @@ class Files(NamedTuple):
     """By path."""
     records: int = 0
     """How many records the log has: a change is written only where it still has as many."""
-    row: tuple[Any, ...] | None = None
+    row: ThreadRow | None = None
     """What the store says of the log; it differs after any change."""
 
 
@@ -347,94 +304,55 @@ class FileLog:
     were read. A file's text comes back byte for byte.
     """
 
-    def __init__(self, store: ThreadStore, namespace: str, thread: str) -> None:
+    def __init__(self, store: ThreadStore, namespace: str) -> None:
         """Take an open store; nothing is written before the first change."""
         self._store = store
         self._namespace = namespace
-        self._thread = thread
         self._files = Files({})
         self._tidy_bytes = 0
 
     def read(self) -> Files:
         """Return the files as they are on disk now."""
-        row = self._store.thread(self._namespace, self._thread)
+        row = self._store.thread(self._namespace, ROOT)
         if row is None:
             self._files = Files({})
-        elif self._files.row != tuple(row):
+        elif self._files.row != row:
             # Read from the start: a record that was read before may have been redacted since.
-            texts: dict[str, str] = {}
-            records = as_records(rows_of(self._store, self._namespace, self._thread))
-            for record in records:
-                _apply(texts, record)
-            self._files = Files(texts, len(records), tuple(row))
+            rows = rows_of(self._store, self._namespace, ROOT)
+            with reading():
+                self._files = Files(_native.memory_texts(rows, {}), len(rows), row)
         return self._files
 
-    def write(self, files: Files, changes: Mapping[str, str | None]) -> bool:
-        """Write the new texts of some files, None for a file that goes; they are on disk then.
+    def write(self, files: Files, rows: Sequence[Row]) -> bool:
+        """Add the records of a command; they are on disk then.
 
         Return False, with nothing written, where the files are no longer as they were read.
         """
-        now = time.time()
-        records = [_version(path, text, now) for path, text in changes.items()]
-        if not files.records:
-            records.insert(0, header(FORMAT))
-        rows = [record.row for record in records]
         try:
-            row = self._store.append_records(self._namespace, self._thread, files.records, rows)
+            row = self._store.append_records(self._namespace, ROOT, files.records, rows)
         except StoreConflictError:
             return False
         added = sum(len(body.encode()) for _, _, body in rows)
-        texts = dict(files.texts)
-        for record in records:
-            _apply(texts, record)
         # Other bytes than were read and written: a record was redacted meanwhile.
         is_known = row[4] == added + (files.row[4] if files.row else 0)
-        self._files = Files(texts, row[3], tuple(row) if is_known else None)
+        texts = _native.memory_texts(rows, files.texts)
+        self._files = Files(texts, row[3], row if is_known else None)
         self._tidy(self._files)
         return True
 
     def clear(self) -> None:
         """Delete all files and their versions."""
-        self._store.purge_thread(self._namespace, self._thread)
+        self._store.purge_thread(self._namespace, ROOT)
 
     def _tidy(self, files: Files) -> None:
         """Empty the versions that are no longer the file's, where they take most of the room."""
         held = sum(len(text.encode()) for text in files.texts.values())
         if files.row is None or files.row[4] < max(3 * held, self._tidy_bytes) + _SLACK_BYTES:
             return
-        records = as_records(rows_of(self._store, self._namespace, self._thread))
-        last = {record.content["entry"].get("path"): n for n, record in enumerate(records)
-                if record.kind is Kind.ENTRY}  # fmt: skip
-        current = {number for path, number in last.items() if path in files.texts}
-        empty = _version("", None, 0.0).body
-        bodies = [
-            (number, empty)
-            for number, record in enumerate(records)
-            if record.kind is Kind.ENTRY
-            and number not in current
-            and record.content["entry"].get("path")
-        ]
+        stale = _native.memory_stale(rows_of(self._store, self._namespace, ROOT), files.texts)
         try:
-            self._store.replace_records(self._namespace, self._thread, files.records, bodies)
+            self._store.replace_records(self._namespace, ROOT, files.records, stale)
         except StoreConflictError:
             return  # whoever wrote meanwhile does it
-        row = self._store.thread(self._namespace, self._thread)
+        row = self._store.thread(self._namespace, ROOT)
         self._tidy_bytes = 0 if row is None else row[4]
-
-
-def _version(path: str, text: str | None, now: float) -> Record:
-    entry = {"role": "assistant", "content": text or "", "path": path}
-    if text is None:
-        entry["removed"] = path
-    (tokens,) = text_tokens([text or ""])
-    return Record(Kind.ENTRY, now, {"entry": entry, "tokens": tokens})
-
-
-def _apply(texts: dict[str, str], record: Record) -> None:
-    if record.kind is not Kind.ENTRY:
-        return
-    entry = record.content["entry"]
-    if "removed" in entry:
-        texts.pop(entry["path"], None)
-    else:
-        texts[entry["path"]] = entry["content"]

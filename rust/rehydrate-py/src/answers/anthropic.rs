@@ -1,9 +1,9 @@
 //! Answers of Anthropic Messages.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{
-    Any, Blocks, Joins, Said, copied, get, grown, is_blank, is_type, items, joined, listed, name, nothing, set, shown,
+    Any, Blocks, Joins, Said, copied, get, grown, is_blank, is_type, items, joined, name, nothing, set, shown,
 };
 use crate::writing::dict;
 
@@ -44,9 +44,13 @@ impl Joins for Message {
         match name(event, "type")?.as_str() {
             "message_start" => self.message = Some(copied(&event.get_item("message")?)?.unbind()),
             "content_block_start" => {
-                let block = event.get_item("content_block")?;
-                self.blocks.begin(&event.get_item("index")?, copied(&block)?)?;
-                return text_in(&block);
+                let block = copied(&event.get_item("content_block")?)?;
+                if let Some(citations) = get(&block, "citations")? {
+                    block.set_item("citations", citations.try_iter()?.collect::<PyResult<Vec<_>>>()?)?; // `append` adds to it
+                }
+                let text = text_in(&block);
+                self.blocks.begin(&event.get_item("index")?, block)?;
+                return text;
             }
             "content_block_delta" => {
                 let (index, delta) = (event.get_item("index")?, event.get_item("delta")?);
@@ -91,9 +95,10 @@ fn append(block: &Bound<'_, PyDict>, delta: &Any<'_>) -> PyResult<()> {
             continue;
         }
         if key.eq("citation")? {
-            let mut citations = listed(block, "citations")?;
-            citations.push(value);
-            block.set_item("citations", citations)?;
+            match get(block, "citations")? {
+                Some(citations) => citations.cast::<PyList>()?.append(value)?,
+                None => block.set_item("citations", [value])?,
+            }
         } else if value.is_instance_of::<PyString>() {
             block.set_item(&key, grown(block.get_item(&key)?, value)?)?;
         } else if !value.is_none() {

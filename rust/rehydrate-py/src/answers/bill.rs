@@ -1,4 +1,4 @@
-//! What an answer cost, read from its bytes while they pass.
+//! The usage of an answer, read from its bytes while they pass.
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rehydrate_core::event_stream::Decoder;
@@ -13,7 +13,7 @@ const MAX_READ_BYTES: usize = 1 << 20;
 /// Reads the usage of one answer.
 #[pyclass(module = "rehydrate._native")]
 pub struct Bill {
-    /// None where the answer is no stream.
+    /// None where the answer isn't a stream.
     events: Option<Decoder>,
     whole: Vec<u8>,
     /// Of the answer, or since the last event.

@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::{
-    Any, Joins, Said, as_json, copied, get, grown, is_object, items, joined, listed, name, new_id, nothing, read_json,
+    Any, Joins, Said, as_json, copied, get, grown, is_blank, is_object, items, joined, listed, name, new_id, nothing,
     set,
 };
-use crate::reading::{is_blank, text_of};
+use crate::reading::{json_value, text_of};
 use crate::writing::dict;
 
 /// The API returns these fields of a message and refuses them in a request.
@@ -206,7 +206,7 @@ fn calls<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
             continue; // some gateways stream empty calls between the others
         }
         let arguments = arguments_json(get(&function, "arguments")?, call.py())?;
-        if stop == "length" && number == last && read_json(&arguments)?.is_none() {
+        if stop == "length" && number == last && json_value(&arguments)?.is_none() {
             continue;
         }
         let id = set(call, "id")?.and_then(|id| id.cast_into::<PyString>().ok());
@@ -235,9 +235,7 @@ fn calls<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
 fn arguments_json<'py>(arguments: Option<Any<'py>>, py: Python<'py>) -> PyResult<Any<'py>> {
     let empty = || PyString::new(py, "{}").into_any();
     match arguments {
-        Some(text) if text.is_instance_of::<PyString>() => {
-            Ok(if is_blank(&text_of(text.cast::<PyString>()?)) { empty() } else { text })
-        }
+        Some(text) if text.is_instance_of::<PyString>() => Ok(if is_blank(&text)? { empty() } else { text }),
         Some(value) if value.is_truthy()? => as_json(&value, false),
         _ => Ok(empty()),
     }

@@ -36,7 +36,7 @@ impl Content {
                 && part.contains("functionCall")?
             {
                 last.update(part.as_mapping())?;
-                return last.set_item("functionCall", grown_call(Some(&begun), call.as_ref())?);
+                return last.set_item("functionCall", grown_call(copied(&begun)?, call.as_ref())?);
             }
             let is_same = match (get(last, "thought")?, get(&part, "thought")?) {
                 (Some(one), Some(other)) => one.eq(other)?,
@@ -48,7 +48,7 @@ impl Content {
             }
         }
         if let Some(call) = call.as_ref().filter(|call| call.contains("partialArgs").unwrap_or(false)) {
-            part.set_item("functionCall", grown_call(None, Some(call))?)?;
+            part.set_item("functionCall", grown_call(PyDict::new(py), Some(call))?)?;
         }
         self.parts.push(part.unbind());
         Ok(())
@@ -104,29 +104,23 @@ impl Joins for Content {
 
 /// A call with what a later part says of it: `streamFunctionCallArguments` of Vertex AI,
 /// <https://googleapis.github.io/js-genai/release_docs/interfaces/types.PartialArg.html>, read on 2026-11-27.
-fn grown_call<'py>(call: Option<&Any<'py>>, more: Option<&Any<'py>>) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let Some(py) = call.or(more).map(|any| any.py()) else { return Ok(None) };
-    let (grown, args) = (PyDict::new(py), PyDict::new(py));
-    for of in [call, more].into_iter().flatten() {
-        if let Some(said) = set(of, "args")? {
-            args.update(said.cast()?)?;
-        }
+fn grown_call<'py>(grown: Bound<'py, PyDict>, more: Option<&Any<'py>>) -> PyResult<Bound<'py, PyDict>> {
+    let py = grown.py();
+    let args = set(&grown, "args")?.map_or_else(|| Ok(PyDict::new(py)), |args| copied(&args))?;
+    if grown.contains("willContinue")? {
+        grown.del_item("willContinue")?;
     }
-    for (key, value) in call.map_or_else(|| Ok(Vec::new()), items)? {
-        if !key.eq("willContinue")? {
+    for (key, value) in more.map_or_else(|| Ok(Vec::new()), items)? {
+        if key.eq("args")? {
+            if value.is_truthy()? {
+                args.update(value.cast()?)?;
+            }
+        } else if !key.eq("partialArgs")? {
             grown.set_item(key, value)?;
         }
     }
-    let Some(more) = more else {
-        grown.set_item("args", args)?;
-        return Ok(Some(grown));
-    };
-    for (key, value) in items(more)? {
-        if !key.eq("partialArgs")? && !key.eq("args")? {
-            grown.set_item(key, value)?;
-        }
-    }
-    for each in listed(more, "partialArgs")? {
+    let partial = more.map_or_else(|| Ok(Vec::new()), |more| listed(more, "partialArgs"))?;
+    for each in partial {
         let mut value = py.None().into_bound(py);
         for kind in VALUES {
             if each.contains(kind)? {
@@ -145,7 +139,7 @@ fn grown_call<'py>(call: Option<&Any<'py>>, more: Option<&Any<'py>>) -> PyResult
         put(&args, &steps_of(&path), value)?;
     }
     grown.set_item("args", args)?;
-    Ok(Some(grown))
+    Ok(grown)
 }
 
 /// A step of the JSON path of an argument.

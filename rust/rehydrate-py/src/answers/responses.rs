@@ -1,8 +1,9 @@
 //! Answers of OpenAI's Responses API, and of servers that speak it.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 
-use super::{Any, Joins, Said, get, is_type, items, joined, listed, name, nothing, read_json, set};
+use super::{Any, Joins, Said, get, is_type, items, joined, listed, name, nothing, set};
+use crate::reading::json_value;
 use crate::writing::dict;
 
 /// A response, found in the events of its stream: the last one has it.
@@ -109,6 +110,6 @@ fn is_complete(call: &Any<'_>) -> PyResult<bool> {
     if name(call, "status")? == "incomplete" {
         return Ok(false);
     }
-    let arguments = set(call, "arguments")?.unwrap_or_else(|| PyString::new(call.py(), "").into_any());
-    Ok(read_json(&arguments)?.is_some())
+    let arguments = set(call, "arguments")?.unwrap_or_else(|| nothing(call.py()));
+    Ok(json_value(&arguments)?.is_some())
 }

@@ -9,13 +9,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
-use super::{
-    Any, Joins, anthropic, as_json, chat, copied, get, is_type, joiner_of, listed, name, read_json, responses, set,
-};
+use super::{Any, Joins, anthropic, as_json, chat, copied, get, is_type, joiner_of, listed, name, responses, set};
 use crate::exit::Running;
 use sums::{added, contents, joined_contents};
 
-use crate::reading::text_of;
+use crate::reading::{json_value, text_of};
 use crate::writing::{dict, read_call};
 
 const BETWEEN_TEXTS: &str = "\n\n";
@@ -94,12 +92,12 @@ impl Replies {
         Ok(())
     }
 
-    /// What the client gets of an event, which is JSON.
+    /// The bytes for the client of an event, which is JSON.
     fn feed<'py>(&mut self, data: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
         let _running = Running::begin();
         let py = data.py();
         let mut out = Vec::new();
-        if let Some(event) = read_json(data.as_any())? {
+        if let Some(event) = json_value(data.as_any())? {
             let event = event.cast_into::<PyDict>()?;
             let shown = match self.wire {
                 Wire::Messages => self.messages_event(&event),
@@ -126,7 +124,7 @@ impl Replies {
         Ok(())
     }
 
-    /// What ends the stream.
+    /// The end of the stream.
     fn end<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let _running = Running::begin();
         let mut out = Vec::new();
@@ -258,7 +256,7 @@ impl Replies {
                 let message = copied(&choice.as_any().get_item("message")?)?;
                 let contents = contents(bodies)?;
                 if !contents.is_empty() {
-                    message.set_item("content", joined_contents(contents, BETWEEN_TEXTS)?)?;
+                    message.set_item("content", joined_contents(answer.py(), contents, BETWEEN_TEXTS)?)?;
                 }
                 let mut calls = Vec::new();
                 if let Some(received) = set(&message, "tool_calls")? {
@@ -286,7 +284,7 @@ impl Replies {
         Ok(answer)
     }
 
-    /// Add what is no call of ours; reasoning right before such a call belongs to it.
+    /// Add all but our calls; reasoning right before such a call belongs to it.
     fn add_others<'py>(&self, kept: &mut Vec<Any<'py>>, of: Any<'py>) -> PyResult<()> {
         let mut is_after_reasoning = false;
         for part in of.try_iter()? {
@@ -355,7 +353,7 @@ fn frame(out: &mut Vec<u8>, event: &Bound<'_, PyDict>) -> PyResult<()> {
 pub fn error_event<'py>(py: Python<'py>, raw: &[u8], provider: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
     let _running = Running::begin();
     let text = String::from_utf8_lossy(raw);
-    let read = read_json(&PyString::new(py, &text).into_any())?.and_then(|error| error.cast_into::<PyDict>().ok());
+    let read = json_value(&PyString::new(py, &text).into_any())?.and_then(|error| error.cast_into::<PyDict>().ok());
     let error = match read {
         Some(error) => error,
         None => {

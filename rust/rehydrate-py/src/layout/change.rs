@@ -1,10 +1,11 @@
 //! Where a prompt first differs from the one that was sent before it.
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashSet;
 
 use super::Layout;
 use super::history::{History, index_in};
+use crate::exit::Running;
 use crate::interned::interned;
 
 /// The row of the first entry that is after a change; None for none.
@@ -50,6 +51,64 @@ pub fn first_change<'py>(
         }
     }
     Ok(None)
+}
+
+/// The first difference of two prompts, of which these segments are left, and how many tokens of the second are in the first
+/// too.
+#[pyfunction]
+pub fn prompt_break<'py>(
+    py: Python<'py>,
+    was: Vec<Bound<'py, PyAny>>,
+    now: Vec<Bound<'py, PyAny>>,
+) -> PyResult<(&'static str, Bound<'py, PyAny>)> {
+    let _running = Running::begin();
+    let what = first_difference(&was, &now)?;
+    let mut tokens = 0_i64.into_pyobject(py)?.into_any();
+    let counts = PyDict::new(py);
+    let count_of =
+        |digest: &Bound<'py, PyAny>| counts.get_item(digest)?.map_or(Ok(0), |count| count.extract::<usize>());
+    for segment in &was {
+        let digest = digest_of(segment)?;
+        counts.set_item(&digest, count_of(&digest)? + 1)?;
+    }
+    for segment in &now {
+        let digest = digest_of(segment)?;
+        if let Some(fewer) = count_of(&digest)?.checked_sub(1) {
+            counts.set_item(digest, fewer)?; // what both have, each as often as both have it
+            tokens = tokens.add(segment.getattr(interned!(py, "tokens"))?)?;
+        }
+    }
+    Ok((what, tokens))
+}
+
+fn first_difference<'py>(was: &[Bound<'py, PyAny>], now: &[Bound<'py, PyAny>]) -> PyResult<&'static str> {
+    let Some(first) = was.first() else { return Ok("inserted") };
+    let Some(other) = now.first() else { return Ok("removed") };
+    let has = |segments: &[Bound<'py, PyAny>], name: &str, of: &Bound<'py, PyAny>| {
+        let wanted = of.getattr(name)?;
+        for segment in segments {
+            if segment.getattr(name)?.eq(&wanted)? {
+                return Ok(true);
+            }
+        }
+        PyResult::Ok(false)
+    };
+    let (mut stays, mut was_there) = (has(now, "digest", first)?, has(was, "digest", other)?);
+    if !stays && !was_there {
+        if first.getattr("id")?.eq(other.getattr("id")?)? {
+            return Ok("changed");
+        }
+        // Names outlive contents: another digest may still be the same section.
+        (stays, was_there) = (has(now, "id", first)?, has(was, "id", other)?);
+        if stays == was_there {
+            return Ok("replaced");
+        }
+    }
+    Ok(match (stays, was_there) {
+        (true, true) => "reordered",
+        (true, false) => "inserted",
+        _ => "removed",
+    })
 }
 
 /// The lowest index of an entry that prune left out.
@@ -123,16 +182,19 @@ fn shared<'py>(
     other: &Bound<'py, PyList>,
     from_other: usize,
 ) -> PyResult<usize> {
-    let digest = interned!(one.py(), "digest");
     let mut same = 0;
     for (one, other) in one.iter().skip(from_one).zip(other.iter().skip(from_other)) {
         // Nearly all segments of the next prompt are the very same objects.
-        if !one.is(&other) && one.getattr(digest)?.ne(other.getattr(digest)?)? {
+        if !one.is(&other) && digest_of(&one)?.ne(digest_of(&other)?)? {
             break;
         }
         same += 1;
     }
     Ok(same)
+}
+
+fn digest_of<'py>(segment: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    segment.getattr(interned!(segment.py(), "digest"))
 }
 
 fn id_of<'py>(segment: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {

@@ -116,10 +116,14 @@ impl<'py> History<'py> {
         Ok(self.rows()?.get().last_user_index())
     }
 
+    /// Row and role of the first message that is not the system's.
+    pub fn first_said(&self) -> PyResult<Option<(usize, Bound<'py, PyString>)>> {
+        self.rows()?.call_method0("first_said")?.extract()
+    }
+
     /// Whether what is said first is what the caller said first.
     pub fn begins_as_given(&self) -> PyResult<bool> {
-        let said: Option<(usize, Bound<'py, PyAny>)> = self.rows()?.call_method0("first_said")?.extract()?;
-        let first = said.map_or(0, |(first, _)| first);
+        let first = self.first_said()?.map_or(0, |(first, _)| first);
         Ok(self.entry_index(first)? == first)
     }
 }

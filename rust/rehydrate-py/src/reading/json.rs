@@ -1,9 +1,12 @@
 //! A tool's input as compact JSON, letter for letter as Python's `json` writes it.
-use pyo3::exceptions::{PyRecursionError, PyValueError};
+use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
+use crate::checks::refused;
+use crate::exit::Running;
 use crate::interned::interned;
+use crate::writing::dict;
 
 /// Inputs of tools nested deeper than this are left to Python.
 pub const MAX_DEPTH: usize = 16;
@@ -82,6 +85,31 @@ pub fn json_value<'py>(text: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
         }
         Err(error) => Err(error),
     }
+}
+
+/// An object, or a text that is the JSON of one, as a dict; None for anything else.
+#[pyfunction]
+pub fn json_object<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let _running = Running::begin();
+    let read = if value.is_instance_of::<PyString>() { json_value(value)? } else { Some(value.clone()) };
+    Ok(read.and_then(|value| value.cast_into().ok()))
+}
+
+/// A tool call's input as OpenAI has it: a JSON text; a text stays as it is.
+pub fn arguments<'py>(input: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = input.py();
+    if input.is_instance_of::<PyString>() {
+        return Ok(input.clone());
+    }
+    let options = dict!(py, "ensure_ascii": false, "default": py.get_type::<PyString>());
+    py.import("json")?.call_method("dumps", (input,), Some(&options)).map_err(|error| {
+        let is_kind = error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py);
+        if !is_kind && !error.is_instance_of::<PyRecursionError>(py) {
+            return error;
+        }
+        let problem = error.value(py).to_string();
+        refused(py, format!("the input of a tool call can't be written as JSON ({problem}); pass what JSON holds"))
+    })
 }
 
 /// A text as inside of a JSON string.

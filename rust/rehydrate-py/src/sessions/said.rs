@@ -7,7 +7,7 @@ use super::utf8;
 use crate::checks::is_number;
 use crate::exit::Running;
 use crate::interned::interned;
-use crate::reading::{Fields, line_content, line_is_seen, line_is_users, listed, python, string_of, text_of};
+use crate::reading::{Fields, json_object, line_content, line_is_seen, line_is_users, listed, string_of, text_of};
 
 /// The types of Codex' items in which something is said.
 const CODEX_ITEMS: &[&str] = &["message", "function_call", "custom_tool_call", "local_shell_call"];
@@ -175,8 +175,8 @@ impl<'py> Body<'py> {
     fn arguments(&self, item: Fields<'_, 'py>) -> PyResult<String> {
         let py = item.as_any().py();
         let Some(given) = item.get(interned!(py, "arguments"))? else { return Ok(String::new()) };
-        let read = python(py, "json_object", (&given,))?;
-        values(if read.is_none() { &given } else { &read }, MAX_DEPTH)
+        let read = json_object(&given)?;
+        values(read.as_ref().map_or(&given, |read| read.as_any()), MAX_DEPTH)
     }
 }
 

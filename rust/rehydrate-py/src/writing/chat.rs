@@ -8,7 +8,7 @@ use rehydrate_core::conversation::Role;
 use super::neutral::{Call, Key, Media, Message, Part, Sent, dict, joined, key_of, texts_of};
 use super::{one_or_all, role_and_content};
 use crate::interned::interned;
-use crate::reading::{python, text_of};
+use crate::reading::{arguments, text_of};
 
 /// Messages of chat. OpenAI takes media only from the user, so media in a result follow in a user message behind all results
 /// of their turn. If a result is missing, they go before the calls.
@@ -102,7 +102,7 @@ fn made<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Made<'py>> {
 }
 
 fn call<'py>(py: Python<'py>, call: &Call<'py>) -> PyResult<Bound<'py, PyDict>> {
-    let arguments = python(py, "arguments", (&call.input,))?;
+    let arguments = arguments(&call.input)?;
     let function = dict!(py, "name": &call.name, "arguments": arguments);
     Ok(dict!(py, "id": &call.id, "type": "function", "function": function))
 }

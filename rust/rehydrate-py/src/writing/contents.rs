@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyList, PySet, PyString};
 use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, joined};
 use crate::interned::interned;
 use crate::reading::{
-    Fields, input_text, is_blank, is_list, known_role, python, readable_texts, string_of, text_of, wrong_content,
+    Fields, input_text, is_blank, is_list, json_object, known_role, readable_texts, string_of, text_of, wrong_content,
 };
 
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text"];
@@ -194,8 +194,7 @@ pub fn shown<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult
 /// The arguments of a call as an object; unchanged if they are none, {} for None.
 pub fn arguments_of<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
     let Some(value) = value else { return Ok(PyDict::new(py).into_any()) };
-    let read = python(py, "json_object", (&value,))?;
-    Ok(if read.is_none() { value } else { read })
+    Ok(json_object(&value)?.map_or(value, |read| read.into_any()))
 }
 
 /// The first of two fields that Python takes for true; else the second.

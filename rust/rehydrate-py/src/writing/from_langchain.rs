@@ -6,7 +6,7 @@ use super::neutral::dict;
 use crate::errors::raise;
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
-use crate::reading::{Fields, LangchainMessage, as_message, langchain_role, python, text_of};
+use crate::reading::{Fields, LangchainMessage, arguments, as_message, langchain_role, text_of};
 
 /// Types of blocks that are calls which the client answers.
 const CLIENT_CALLS: &[&str] = &["tool_use", "tool_call", "invalid_tool_call", "function_call", "custom_tool_call"];
@@ -64,8 +64,7 @@ fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, Py
     let calls = PyList::empty(py);
     for call in of.calls.iter().filter(|call| !call.by_server) {
         let arguments = match &call.input {
-            Some(input) if input.is_instance_of::<PyString>() => input.clone(),
-            Some(input) => python(py, "arguments", (input,))?,
+            Some(input) => arguments(input)?,
             None => PyString::new(py, "{}").into_any(),
         };
         let function = dict!(py, "name": &call.name, "arguments": arguments);

@@ -158,7 +158,7 @@ fn flat<'py>(values: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
 }
 
 /// Converse's messages, with one where several in a row are of one role: user and assistant alternate.
-fn alternating<'py>(messages: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
+pub fn alternating<'py>(messages: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let py = messages.py();
     let mut runs: Vec<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>)> = Vec::new();
     for message in messages {

@@ -6,7 +6,7 @@ use rehydrate_core::conversation::Role;
 use super::neutral::{Media, Message, Part, Sent, dict};
 use super::{one_or_all, role_and_content};
 use crate::interned::interned;
-use crate::reading::{Fields, python, text_of};
+use crate::reading::{Fields, arguments, text_of};
 
 /// Keys of chat beside a content.
 const CHAT_KEYS: &[&str] = &[
@@ -67,7 +67,7 @@ fn items<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Vec<Bound<'py
                 "type": "function_call",
                 "call_id": &call.id,
                 "name": &call.name,
-                "arguments": python(py, "arguments", (&call.input,))?,
+                "arguments": arguments(&call.input)?,
             ));
         }
         return Ok(items);

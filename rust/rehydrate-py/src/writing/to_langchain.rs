@@ -6,7 +6,7 @@ use super::neutral::dict;
 use crate::errors::raise;
 use crate::exit::Running;
 use crate::interned::interned;
-use crate::reading::{Fields, as_sequence, is_list, no_list, python, speaker_of};
+use crate::reading::{Fields, as_sequence, is_list, json_object, no_list, speaker_of};
 
 /// The messages, each a mapping with a role; raises InvalidMessageError.
 #[pyfunction]
@@ -54,9 +54,9 @@ pub fn langchain_fields<'py>(
                 return Err(raise(py, "InvalidMessageError", (index, part, &raw, "a function call", remedy)));
             };
             let arguments = function.get(interned!(py, "arguments"))?;
-            let parsed = python(py, "json_object", (&arguments,))?;
-            let is_valid = !parsed.is_none();
-            let args = if is_valid { Some(parsed) } else { arguments };
+            let parsed = arguments.as_ref().map_or(Ok(None), json_object)?;
+            let is_valid = parsed.is_some();
+            let args = parsed.map(|parsed| parsed.into_any()).or(arguments);
             let name = function.get(interned!(py, "name"))?;
             let own = dict!(py, "name": name, "args": args, "id": call.get(interned!(py, "id"))?);
             if is_valid {

@@ -1,4 +1,4 @@
-//! What a client gets of the events of several replies, by the provider's API.
+//! The events of several replies as a client gets them, by the provider's API.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -56,7 +56,7 @@ impl Replies {
             && let Some(content) = set(&delta, "content")?
         {
             let between = PyString::new(py, BETWEEN_TEXTS).into_any();
-            delta.set_item("content", joined_contents(vec![between, content], "")?)?;
+            delta.set_item("content", joined_contents(py, vec![between, content], "")?)?;
             self.has_text_before = false;
         }
         if delta.contains("tool_calls")? {

@@ -1,9 +1,8 @@
 //! Contents and usages of several replies as one.
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
 
-use crate::answers::{Any, is_object, joined, set};
+use crate::answers::{Any, is_object, set};
 use crate::checks::is_number;
 use crate::writing::dict;
 
@@ -18,14 +17,8 @@ pub fn contents<'py>(bodies: &[Bound<'py, PyDict>]) -> PyResult<Vec<Any<'py>>> {
 }
 
 /// Contents as one, a text where all are.
-pub fn joined_contents<'py>(contents: Vec<Any<'py>>, between: &str) -> PyResult<Any<'py>> {
-    let Some(py) = contents.first().map(|content| content.py()) else {
-        return Err(PyValueError::new_err("there is no content"));
-    };
+pub fn joined_contents<'py>(py: Python<'py>, contents: Vec<Any<'py>>, between: &str) -> PyResult<Any<'py>> {
     if contents.iter().all(|content| content.is_instance_of::<PyString>()) {
-        if between.is_empty() {
-            return joined(py, contents);
-        }
         return PyString::new(py, between).call_method1("join", (PyList::new(py, contents)?,));
     }
     let mut parts = Vec::new();
