@@ -39,6 +39,17 @@ pub fn is_request(entry: &Any<'_>) -> PyResult<bool> {
     Ok(entry.is_instance_of::<PyList>() || entry.is_instance(&compiled)? || entry.is_instance(&ir)?)
 }
 
+/// The last of a list of requests; None for anything else.
+pub fn last_request<'py>(target: &Any<'py>) -> PyResult<Option<Any<'py>>> {
+    let mut requests = listed(Some(target))?;
+    for request in &requests {
+        if !is_request(request)? {
+            return Ok(None);
+        }
+    }
+    Ok(requests.pop())
+}
+
 /// The messages of a body, whatever is in their place; None without a field for them.
 pub fn messages_in<'py>(body: Fields<'_, 'py>) -> PyResult<Option<Any<'py>>> {
     let of = body.as_any();
@@ -48,6 +59,23 @@ pub fn messages_in<'py>(body: Fields<'_, 'py>) -> PyResult<Option<Any<'py>>> {
         }
     }
     Ok(None)
+}
+
+/// The name of the model in a body.
+pub fn model_in(body: Fields<'_, '_>) -> PyResult<String> {
+    let py = body.as_any().py();
+    for key in [interned!(py, "model"), interned!(py, "modelId")] {
+        if body.is_set(key)?
+            && let Some(model) = body.get(key)?
+        {
+            return Ok(text_of(&string_of(&model)?).into_owned());
+        }
+    }
+    Ok(String::new())
+}
+
+pub fn is_set(value: Option<&Any<'_>>) -> PyResult<bool> {
+    value.map_or(Ok(false), |value| value.is_truthy())
 }
 
 /// The system text or blocks of a body, as they are in it.
@@ -107,10 +135,9 @@ pub fn tools_in<'py>(body: Fields<'_, 'py>) -> PyResult<Any<'py>> {
 
 /// The system text of a body, its blocks with a blank line between them, and its tools.
 #[pyfunction]
-pub fn system_and_tools<'py>(body: &Bound<'py, PyDict>) -> PyResult<(Any<'py>, Any<'py>)> {
+pub fn system_and_tools<'py>(body: &Any<'py>) -> PyResult<(Any<'py>, Any<'py>)> {
     let _running = Running::begin();
-    let (py, body) = (body.py(), body.as_any());
-    let Some(body) = Fields::of(body) else { return Ok((py.None().into_bound(py), py.None().into_bound(py))) };
+    let (py, body) = (body.py(), Fields::needed(body, 0, || "body".into())?);
     let texts = system_texts(system_in(body)?.as_ref())?.into_iter().map(|of| of.text);
     let texts = PyTuple::new(py, texts.collect::<Vec<_>>())?;
     Ok((PyString::new(py, "\n\n").call_method1("join", (texts,))?, tools_in(body)?))

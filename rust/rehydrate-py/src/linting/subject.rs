@@ -5,14 +5,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::linting as core;
 
-use super::request::{is_request, is_system, marks, messages_in, system_in, system_texts, tools_in, with_marks};
+use super::request::{
+    SystemText, is_set, is_system, last_request, marks, messages_in, model_in, system_in, system_texts, tools_in,
+    with_marks,
+};
 use super::texts::{COUNTER, Read, Said, Text, Tool, counted, read_tools, shared};
 use crate::checks::check_type;
 use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::History;
 use crate::prepared::{MEDIA_TOKENS, tokens_of_messages};
-use crate::reading::{self, Conversation, Fields, Source, Wanted, last_compaction, listed, string_of, text_of};
+use crate::reading::{self, Conversation, Fields, Source, Wanted, last_compaction, listed, text_of};
 use crate::tokens::Counts;
 
 /// Lists of requests in a list; Python refuses a thousand.
@@ -289,23 +292,12 @@ impl Subject {
         let named = model.to_lowercase();
         let caches_all = CACHED_UNMARKED.iter().any(|known| named.starts_with(known));
         let marks_cache = body.is_some() && system.is_some() && is_caching && !caches_all;
-        let mut marked = compiled.iter().filter(|segment| segment.breakpoint).count();
-        let mut segments = compiled.iter().map(Segment::of).collect::<Vec<_>>();
-        if segments.is_empty() {
-            let mut parts = Vec::new();
-            for (number, (tool, raw)) in tools.iter().zip(&raw).enumerate() {
-                parts.push((format!("tools[{number}]"), tool.tokens, marks(raw)?));
-            }
-            for (of, read) in system_blocks.iter().zip(&fixed) {
-                parts.push((of.place.clone(), read.tokens, of.block.as_ref().map_or(Ok(0), marks)?));
-            }
-            for ((number, entry), tokens) in entries.try_iter()?.enumerate().zip(sizes(py, &conversation, &entries)?) {
-                parts.push((entry_name(number), tokens, marks(&entry?)?));
-            }
-            marked = parts.iter().map(|(_, _, marks)| marks).sum();
-            let sent = |(id, tokens, marks)| Segment { id, tokens, is_marked: marks > 0, is_dynamic: false };
-            segments = parts.into_iter().map(sent).collect();
-        }
+        let (segments, marks) = if compiled.is_empty() {
+            sent(&tools.iter().zip(&raw).collect::<Vec<_>>(), &system_blocks, &fixed, &conversation, &entries)?
+        } else {
+            let marks = compiled.iter().filter(|segment| segment.breakpoint).count();
+            (compiled.iter().map(Segment::of).collect(), marks)
+        };
         let media = |before: usize| media_tokens(&conversation, before);
         Ok(Self {
             begins: compacted.map_or(0, |from| said.indices.partition_point(|&index| index < from)),
@@ -314,7 +306,7 @@ impl Subject {
             systems: Vec::new(),
             tools,
             segments,
-            marks: marked,
+            marks,
             marks_cache,
             media_tokens: media(usize::MAX),
             media_before: media(compacted.unwrap_or_default()),
@@ -372,15 +364,27 @@ impl Segment {
     }
 }
 
-/// The last of a list of requests; None for anything else.
-fn last_request<'py>(target: &Any<'py>) -> PyResult<Option<Any<'py>>> {
-    let mut requests = listed(Some(target))?;
-    for request in &requests {
-        if !is_request(request)? {
-            return Ok(None);
-        }
+/// Messages or a body as they are sent, and how many cache marks they have.
+fn sent(
+    tools: &[(&Tool, &Any<'_>)],
+    system: &[SystemText<'_>],
+    fixed: &[Arc<Read>],
+    conversation: &Conversation,
+    entries: &Any<'_>,
+) -> PyResult<(Vec<Segment>, usize)> {
+    let mut parts = Vec::new();
+    for (number, (tool, raw)) in tools.iter().enumerate() {
+        parts.push((format!("tools[{number}]"), tool.tokens, marks(raw)?));
     }
-    Ok(requests.pop())
+    for (of, read) in system.iter().zip(fixed) {
+        parts.push((of.place.clone(), read.tokens, of.block.as_ref().map_or(Ok(0), marks)?));
+    }
+    for ((number, entry), tokens) in entries.try_iter()?.enumerate().zip(sizes(conversation, entries)?) {
+        parts.push((entry_name(number), tokens, marks(&entry?)?));
+    }
+    let all = parts.iter().map(|(_, _, marks)| marks).sum();
+    let segment = |(id, tokens, marks)| Segment { id, tokens, is_marked: marks > 0, is_dynamic: false };
+    Ok((parts.into_iter().map(segment).collect(), all))
 }
 
 /// The system text of a request.
@@ -423,23 +427,6 @@ fn system_of(request: &Any<'_>) -> PyResult<Read> {
     Ok(Read::apart(place, Source::Written(text.into()), "system"))
 }
 
-/// The name of the model in a body.
-fn model_in(body: Fields<'_, '_>) -> PyResult<String> {
-    let py = body.as_any().py();
-    for key in [interned!(py, "model"), interned!(py, "modelId")] {
-        if body.is_set(key)?
-            && let Some(model) = body.get(key)?
-        {
-            return Ok(text_of(&string_of(&model)?).into_owned());
-        }
-    }
-    Ok(String::new())
-}
-
-fn is_set(value: Option<&Any<'_>>) -> PyResult<bool> {
-    value.map_or(Ok(false), |value| value.is_truthy())
-}
-
 fn entry_name(index: usize) -> String {
     format!("history[{index}]")
 }
@@ -457,10 +444,10 @@ fn names_of(segments: &[Compiled<'_>], entries: usize) -> Vec<String> {
 }
 
 /// The tokens of each entry.
-fn sizes(py: Python<'_>, conversation: &Conversation, entries: &Any<'_>) -> PyResult<Vec<i64>> {
+fn sizes(conversation: &Conversation, entries: &Any<'_>) -> PyResult<Vec<i64>> {
     let mut sizes = vec![0; entries.len()?];
     for (row, tokens) in
-        conversation.columns.of.rows.iter().zip(tokens_of_messages(py, conversation, Counts::Named(COUNTER))?)
+        conversation.columns.of.rows.iter().zip(tokens_of_messages(entries.py(), conversation, Counts::Named(COUNTER))?)
     {
         sizes[row.index] += i64::from(tokens);
     }
