@@ -31,23 +31,24 @@ _TYPES = {
     "text": "text",
     "vector": "bytea",
     "indexed": "text",
+    "near": "text",
 }
-"""The columns of `server_rows`, in its order; `indexed` becomes `words`."""
+"""The columns of `server_rows`, in its order, then what the server's vector index holds."""
 _BYTES, _TEXT = [*_TYPES].index("bytes"), [*_TYPES].index("text")
-_KEPT = {name: kind for name, kind in _TYPES.items() if name != "indexed"}
+_KEPT = {name: kind for name, kind in _TYPES.items() if name not in {"indexed", "near"}}
 _CHOSEN = ", ".join(f"{name}::json" if kind == "json" else name for name, kind in _KEPT.items())
 _ARRAYS = ", ".join(f"%s::{kind.replace('json', 'text')}[]" for kind in _TYPES.values())
 
 
 class NewItems(NamedTuple):
-    """Items to be added, as the rows of `server_rows`, and with their vectors."""
+    """Items to be added, with a row of `_TYPES` for each."""
 
     items: Sequence[MemoryItem]
     rows: Sequence[tuple[Any, ...]]
     vectors: Vectors | None
     """Of the caller's model."""
-    near: Sequence[str] | None
-    """Of the server's vector index, as it reads them; None: it has none."""
+    has_vectors: bool
+    """Whether the server has a vector index."""
 
 
 def add_items(
@@ -71,14 +72,13 @@ def add_items(
     )
     there = {handle for (handle,) in cursor.fetchall()}
     created, fresh = [], []
-    for at, handle in enumerate(handles):
+    for handle, row in zip(handles, new.rows, strict=True):
         created.append(handle not in there)
         if handle not in there:
             there.add(handle)
-            fresh.append(at)
-    for batch in _batches(fresh, new.rows):
-        rows = [new.rows[at] for at in batch]
-        _insert(cursor, namespace, rows, new.near and [new.near[at] for at in batch])
+            fresh.append(row)
+    for batch in _batches(fresh):
+        _insert(cursor, namespace, batch, new.has_vectors)
     for item, handle in zip(new.items, handles, strict=True):
         for one in item.links:
             link(cursor, name, handle, one.relation, one.handle, now)
@@ -88,21 +88,17 @@ def add_items(
 
 
 def _insert(
-    cursor: Cursor,
-    namespace: Namespace,
-    rows: Sequence[tuple[Any, ...]],
-    near: Sequence[str] | None,
+    cursor: Cursor, namespace: Namespace, rows: Sequence[tuple[Any, ...]], has_vectors: bool
 ) -> None:
-    into, chosen = (", embedding", ", nullif(near, '')::halfvec") if near else ("", "")
+    into, chosen = (", embedding", ", nullif(near, '')::halfvec") if has_vectors else ("", "")
     cursor.execute(
         f"INSERT INTO memory_chunks (namespace, sequence, {', '.join(_KEPT)}, words{into}) "
         f"SELECT %s, %s + number, {_CHOSEN}, to_tsvector(%s::regconfig, indexed){chosen} "
-        f"FROM unnest({_ARRAYS}, %s::text[]) "
-        f"WITH ORDINALITY AS new({', '.join(_TYPES)}, near, number) ORDER BY number",
+        f"FROM unnest({_ARRAYS}) WITH ORDINALITY AS new({', '.join(_TYPES)}, number) "
+        "ORDER BY number",
         [
             *(namespace.namespace, namespace.sequence, namespace.language),
             *map(list, zip(*rows, strict=True)),
-            near,
         ],
     )
     namespace.sequence += len(rows)
@@ -110,16 +106,16 @@ def _insert(
     namespace.bytes += sum(row[_BYTES] for row in rows)
 
 
-def _batches(fresh: Sequence[int], rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
-    """Divide items into statements of bounded size."""
-    batches: list[list[int]] = []
+def _batches(rows: Sequence[tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+    """Divide rows into statements of bounded size."""
+    batches: list[list[tuple[Any, ...]]] = []
     size = 0
-    for at in fresh:
+    for row in rows:
         if not batches or len(batches[-1]) >= _BATCH_ITEMS or size > _BATCH_CHARS:
             batches.append([])
             size = 0
-        batches[-1].append(at)
-        size += len(rows[at][_TEXT])
+        batches[-1].append(row)
+        size += len(row[_TEXT])
     return batches
 
 

@@ -6,7 +6,7 @@ Namespace: its row, read for a search, locked for a write, saved with what the w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -113,12 +113,10 @@ def enforce(cursor: Cursor, namespace: Namespace, limits: MemoryLimits, now: int
     namespace.dropped += dropped
 
 
-_COLUMNS = (
-    "namespace, number, language, sequence, pruned, items, bytes, demoted, dropped, deleted, aged, "
-    "space, dim"
-)
 _DELETIONS_KEPT = 50_000
 """Deletions that caches in other processes can catch up with; after more they begin again."""
+
+_FIXED = ("namespace", "number", "language")
 
 
 @dataclass(slots=True)
@@ -145,7 +143,7 @@ class Namespace:
         """Return the row, None where nothing was ever added; with ``lock`` there is one writer at a
         time, to the end of the transaction."""
         cursor.execute(
-            f"SELECT {_COLUMNS} FROM memory_namespaces WHERE namespace = %s"
+            f"SELECT {', '.join(cls.__slots__)} FROM memory_namespaces WHERE namespace = %s"
             + (" FOR UPDATE" if lock else ""),
             [namespace],
         )
@@ -240,12 +238,9 @@ class Namespace:
 
     def save(self, cursor: Cursor) -> None:
         """Write what changed."""
+        values = asdict(self)
+        changed = [f"{name} = %({name})s" for name in values if name not in _FIXED]
         cursor.execute(
-            "UPDATE memory_namespaces SET sequence = %s, pruned = %s, items = %s, bytes = %s, "
-            "demoted = %s, dropped = %s, deleted = %s, aged = %s, space = %s, dim = %s "
-            "WHERE namespace = %s",
-            [
-                *(self.sequence, self.pruned, self.items, self.bytes, self.demoted, self.dropped),
-                *(self.deleted, self.aged, self.space, self.dim, self.namespace),
-            ],
+            f"UPDATE memory_namespaces SET {', '.join(changed)} WHERE namespace = %(namespace)s",
+            values,
         )

@@ -129,10 +129,11 @@ class PostgresStore:
             return []
         checked = checked_vectors(vectors, len(items))
         numbers = None if checked is None else checked.rows
-        rows = _native.server_rows(namespace, items, now_ms(), numbers)
         texts = [item.text for item in items]
-        near = near_texts(texts, checked) if self._has_vectors else None
-        new = NewItems(items, rows, checked, near)
+        near = near_texts(texts, checked) if self._has_vectors else [None] * len(items)
+        made = _native.server_rows(namespace, items, now_ms(), numbers)
+        rows = [(*row, vector) for row, vector in zip(made, near, strict=True)]
+        new = NewItems(items, rows, checked, self._has_vectors)
 
         def work(cursor: Cursor) -> builtins.list[bool]:
             self._uses.write(cursor, namespace)
