@@ -165,7 +165,7 @@ def test_an_exported_name_has_a_docstring_and_every_public_part_of_it_too(name: 
                 assert value.__doc__, f"{name}.{part}"
 
 
-@pytest.mark.parametrize("name", ["rehydrate", *MODULES])
+@pytest.mark.parametrize("name", ["rehydrate", "rehydrate._native", *MODULES])
 def test_the_examples_in_docstrings_run(name: str):
     with _hosts_that_are_installed():
         module = importlib.import_module(name)

@@ -27,9 +27,8 @@ from benches.python.relevance import GENERAL
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Memory
-from rehydrate._native import last_turns, said_entries, used_names
+from rehydrate._native import last_turns, relevant_hits, said_entries, used_names
 from rehydrate.integrations.claude_code import EVENTS, Home
-from rehydrate.prompt.sources.memory import relevant_hits
 from rehydrate.retention import read_locomo
 
 PROJECT = "/work/measured"

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from benches.python.sources import data_folder
 from rehydrate import Memory
+from rehydrate._native import relevant_hits
 from rehydrate.memory import Hit, MemoryItem
-from rehydrate.prompt.sources.memory import MIN_RELEVANCE, relevant_hits
+from rehydrate.prompt.sources.memory import MIN_RELEVANCE
 from rehydrate.retention import Conversation, read_locomo
 
 LIMIT = 5

@@ -14,13 +14,16 @@ from collections.abc import (
 from datetime import datetime, tzinfo
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Unpack, final
+from typing import Any, Literal, NoReturn, Self, Unpack, final
 
+from typing_extensions import disjoint_base
+
+from rehydrate._engine import CounterName
 from rehydrate.agent.model import Stop
-from rehydrate.compact.outline import OutlineName
-from rehydrate.compact.result import ChangedEntry, Dropped, UnitReport
-from rehydrate.compact.scoring import Scoring, WeightedQuery
-from rehydrate.compact.signals import Vectors as ModelVectors
+from rehydrate.compact.options import ProfileName
+from rehydrate.compact.outline import OutlineName, OutlineSize
+from rehydrate.compact.result import BlockReport, ChangedEntry, Dropped, UnitReport
+from rehydrate.compact.signals import Vectors as ModelVectors, WeightedQuery
 from rehydrate.context.context_store import Heading, Status
 from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.tool_calls import Scope
@@ -48,16 +51,19 @@ from rehydrate.memory.items import (
 from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, PieceKind, Provider, Unit
 from rehydrate.prompt.ir import CompiledPrompt, Segment
+from rehydrate.prompt.originals import About
 from rehydrate.prompt.policy import ProviderPolicy
-from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow
+from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow, Why as PartWhy
 from rehydrate.prompt.request import Budget, TimeRange
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import DroppedSection, Section
+from rehydrate.prompt.sources.source import Found
 from rehydrate.prompt.splicing import Match
 
 __all__ = [
     "CACHE_BYTES",
     "NOT_INSTRUCTIONS",
     "REMAINDER_PREFIX",
+    "SHORTEST_QUOTE",
     "Activity",
     "AnswerJoiner",
     "Applied",
@@ -77,8 +83,10 @@ __all__ = [
     "Echoes",
     "EventDecoder",
     "Excerpts",
+    "Explanation",
     "FetchArguments",
     "FreeNames",
+    "HeldOriginals",
     "Item",
     "ItemIndex",
     "JsonMessages",
@@ -94,10 +102,13 @@ __all__ = [
     "PrefixBinding",
     "Prepared",
     "PromptCache",
+    "PromptRecords",
     "Replies",
     "RequestBody",
     "RequestItem",
     "RowHashes",
+    "Schema",
+    "Scoring",
     "SeenLines",
     "Selection",
     "SessionFile",
@@ -123,6 +134,7 @@ __all__ = [
     "before_fork",
     "beyond_limits",
     "billed_usage",
+    "block_runs",
     "broken_laws",
     "broken_rules",
     "cache_limit",
@@ -135,13 +147,16 @@ __all__ = [
     "cell_text",
     "chat_entries",
     "check_choice",
+    "check_columns",
     "check_counter",
     "check_item",
     "check_known",
     "check_list",
     "check_methods",
+    "check_outline",
     "check_own",
     "check_path",
+    "check_section",
     "check_server_name",
     "check_share",
     "check_thread_records",
@@ -150,6 +165,7 @@ __all__ = [
     "check_whole",
     "checked_budget",
     "checked_filters",
+    "checked_found",
     "checked_fusion",
     "checked_handles",
     "checked_limit",
@@ -158,6 +174,7 @@ __all__ = [
     "checked_purge",
     "checked_query",
     "checked_ratio",
+    "checked_relevance",
     "checked_tier",
     "chunks",
     "clean_text",
@@ -167,6 +184,7 @@ __all__ = [
     "counter_name",
     "counting_records",
     "counts",
+    "deduplicated",
     "describe",
     "describe_page",
     "detect_format",
@@ -194,10 +212,13 @@ __all__ = [
     "first_kept",
     "folded_records",
     "format_of",
+    "handle_of_text",
     "handles",
     "has_claudes_thinking",
     "head_and_tail",
+    "heading_tokens",
     "hit_lines",
+    "hit_relevance",
     "in_blocks",
     "input_texts",
     "is_answer",
@@ -219,6 +240,7 @@ __all__ = [
     "last_compaction",
     "last_summary",
     "last_turns",
+    "late_tokens",
     "line_content",
     "line_is_seen",
     "line_numbers",
@@ -242,7 +264,10 @@ __all__ = [
     "note_pieces",
     "notice",
     "open_onnx",
+    "ordered_sections",
     "outline_slot",
+    "outline_tokens",
+    "own_entries",
     "own_entry",
     "page_end",
     "paragraphs",
@@ -279,6 +304,7 @@ __all__ = [
     "refusal",
     "refuse_copy",
     "refused_request",
+    "relevant_hits",
     "render_entries",
     "repaired_entries",
     "repeated",
@@ -294,6 +320,7 @@ __all__ = [
     "scanned",
     "secret_kinds",
     "secrets",
+    "seen_as_chat",
     "server_items",
     "server_rows",
     "server_text",
@@ -304,10 +331,13 @@ __all__ = [
     "settings_without_hooks",
     "short_reason",
     "shown",
+    "shown_messages",
     "shown_url",
     "snippets",
+    "span",
     "span_attributes",
     "span_texts",
+    "spliced",
     "split_front_matter",
     "stale_thinking",
     "state_content",
@@ -328,7 +358,9 @@ __all__ = [
     "user_message",
     "user_part",
     "value_text",
+    "weighted_query",
     "with_exchanges",
+    "with_items",
     "without_calls",
     "without_stale_thinking",
     "without_thinking",
@@ -345,6 +377,9 @@ __version__: str
 NOT_INSTRUCTIONS: str
 # The beginning of the handles of what an answer had no room for.
 REMAINDER_PREFIX: str
+
+# Characters. A shorter text may be in another word for word by chance.
+SHORTEST_QUOTE: int
 
 # A conversation as a text holds it: its entries, and where they are. It raises
 # InvalidArgumentError for a text that holds none.
@@ -447,6 +482,7 @@ class Conversation:
     def uncommon_indices(self) -> list[int]: ...
     def thoughtful_indices(self) -> list[int]: ...
     def last_user_message(self) -> Message | None: ...
+    def last_user_text(self) -> str: ...
     def last_user_turn(self) -> int | None: ...
     def open_tool_loop(self) -> int | None: ...
     def loop_start(self) -> tuple[int, int | None] | None: ...
@@ -584,7 +620,7 @@ class Decision:
     # by position; `stripped`: those that a unit lost; `stale`: those that a message lost after
     # `first_change`, by index. `origins`: the indices in the caller's list, where calls were
     # parted.
-    def unit_reports(
+    def explanation(
         self,
         *,
         pins: Mapping[int, str],
@@ -597,7 +633,7 @@ class Decision:
         stale: Mapping[int, int],
         first_change: int | None,
         origins: Sequence[int] | None,
-    ) -> list[UnitReport]: ...
+    ) -> Explanation: ...
     # `handles`: those in memory, by index of the message.
     def dropped(
         self,
@@ -606,7 +642,56 @@ class Decision:
         by_coverage: bool,
         handles: Mapping[int, str],
         origins: Sequence[int] | None,
-    ) -> list[Dropped]: ...
+    ) -> tuple[Dropped, ...]: ...
+
+# The score of every unit and each of its signals: `str` of it is a table.
+@final
+class Explanation:
+    def __new__(cls, units: tuple[UnitReport, ...]) -> Explanation: ...
+    @property
+    def units(self) -> tuple[UnitReport, ...]: ...
+    def __iter__(self) -> Iterator[UnitReport]: ...
+    def __len__(self) -> int: ...
+    def to_dict(self) -> list[dict[str, Any]]: ...
+
+# One block for each run of neighbours in one text that are all kept or all dropped; and `3`, `3-5`
+# or, with gaps, `3..9`.
+def block_runs(blocks: Sequence[BlockReport]) -> list[BlockReport]: ...
+def span(indices: Sequence[int]) -> str: ...
+
+# How units are scored and packed; the docstring in the module says what each argument is.
+@final
+class Scoring:
+    def __new__(
+        cls,
+        *,
+        recency: float = 0.3,
+        semantic: float = 0.4,
+        novelty: float = 0.3,
+        structural: Mapping[str, float] | None = None,
+        signals: Literal["calibrated", "raw"] = "calibrated",
+        packing: Literal["coverage", "greedy"] = "coverage",
+        counter: CounterName = "o200k_base",
+    ) -> Scoring: ...
+    @staticmethod
+    def named(name: ProfileName) -> Scoring: ...
+    @property
+    def recency(self) -> float: ...
+    @property
+    def semantic(self) -> float: ...
+    @property
+    def novelty(self) -> float: ...
+    @property
+    def structural(self) -> dict[str, float]: ...
+    @property
+    def signals(self) -> Literal["calibrated", "raw"]: ...
+    @property
+    def packing(self) -> Literal["coverage", "greedy"]: ...
+    @property
+    def counter(self) -> CounterName: ...
+    @property
+    def keeps_reply(self) -> bool: ...
+    def weight_of(self, role: str) -> float: ...
 
 # The blocks of a text.
 @final
@@ -1401,14 +1486,13 @@ class TextIndex:
     def relevances(self, query: str) -> list[float]: ...
 
 # The first matches with the lines around them, as many as fit, and where they are; without visible
-# lines of `least` characters at their ends.
+# lines of `SHORTEST_QUOTE` characters at their ends.
 def passage_excerpt(
     text: str,
     matches: Sequence[_Place],
     max_tokens: int,
     counter: str,
     visible_lines: Collection[str],
-    least: int,
 ) -> tuple[str, list[_Place]]: ...
 
 # Where the page of a text from `start` on ends: at `end`, or after as much as has room. It ends
@@ -1429,6 +1513,16 @@ def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
 def question_share(text: str) -> float: ...
+
+# The query that is given, or the last user turn if it asks something.
+def weighted_query(
+    conversation: Conversation, query: str | None, *, infer: bool = True
+) -> WeightedQuery | None: ...
+
+# The hits that are about a query, the relevance of one, and one that is checked.
+def relevant_hits(hits: Sequence[Hit], query: str, min_relevance: float) -> list[Hit]: ...
+def hit_relevance(hit: Hit) -> float: ...
+def checked_relevance(value: object) -> float: ...
 
 # The chunks of a text, in order, at headings first; their bodies joined are the text.
 def chunks(text: str, *, chunk_tokens: int = ...) -> list[Chunk]: ...
@@ -1563,6 +1657,67 @@ def prompt_changes(
     before: Any, after: Any
 ) -> tuple[list[Change], list[Change], list[Change], list[str]]: ...
 
+# Whether a prompt shows an entry or a section, and why.
+@final
+class PromptRecords:
+    def __new__(cls, ir: Any) -> PromptRecords: ...
+    @property
+    def ir(self) -> Any: ...
+    # Where the history has the entry of this index in the caller's list.
+    def position(self, index: int) -> int | None: ...
+    def why(self, id: str) -> PartWhy | None: ...  # noqa: A002  the field's word
+
+# The new sections that fit a budget and those that do not; and of a prompt those that are kept, the
+# records of those that go, and the ids of what changed. `rehydrate.prompt.splicing` says which.
+def spliced(
+    found: Sequence[Section],
+    visible: Collection[str],
+    texts: list[str],
+    shows: Callable[[str], bool],
+    budget_tokens: int,
+) -> tuple[list[Section], list[Section]]: ...
+def deduplicated(
+    ir: Any, positions: Mapping[str, int], last: Mapping[str, Section]
+) -> tuple[list[Section], list[DroppedSection], list[str]]: ...
+
+# At most the cost of a section's heading with these names, and of a section with its heading.
+def heading_tokens(*names: str) -> int: ...
+def late_tokens(section: Section) -> int: ...
+
+# The sections in the order in which the model reads them.
+def ordered_sections(sections: Sequence[Section]) -> list[Section]: ...
+
+# The section with these items of its own in its provenance.
+def with_items(section: Section, items: Sequence[str]) -> Section: ...
+
+# The size of an outline, checked; and its most tokens, 0 where that is too little for one.
+def check_outline(outline: Any) -> OutlineSize: ...
+def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -> int: ...
+
+# Originals in the memory of this process; the docstrings are in the module.
+@disjoint_base
+class HeldOriginals:
+    def __new__(cls, max_bytes: int = 268435456) -> Self: ...
+    @property
+    def held_bytes(self) -> int: ...
+    def __len__(self) -> int: ...
+    def put(self, text: str, /, *, about: About | None = None) -> str: ...
+    def get(self, handle: str, /) -> str: ...
+
+# The handle of a text that is held in this process or in a thread.
+def handle_of_text(text: str) -> str: ...
+
+# Checks of a section, of what a source found, and of the columns of a history from JSON.
+def check_section(section: Any, provenance: type[Any], enums: Mapping[str, type[Any]]) -> None: ...
+def checked_found(found: Found, source: str) -> Found: ...
+def check_columns(history: Any) -> None: ...
+
+# A dataclass or named tuple that is read from JSON's values, by its type hints.
+@final
+class Schema:
+    def __new__(cls, class_: type[Any]) -> Schema: ...
+    def read(self, value: Any, path: str = "", **ready: Any) -> Any: ...
+
 # Each message, and the indices of its lines.
 def merged_lines(entries: Sequence[Any]) -> list[tuple[dict[str, Any], tuple[int, ...]]]: ...
 
@@ -1654,6 +1809,9 @@ def entries_of(messages: Any) -> Any: ...
 def stale_thinking(after: Any, sent: Any) -> list[Violation]: ...
 def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]: ...
 
+# The position and the dict of chat of each message that a model sees.
+def seen_as_chat(messages: Sequence[Any]) -> list[tuple[int, Any]]: ...
+
 # Each input: the call's id, the tool's name, the input, its paths, and whether it is free text.
 def entry_inputs(
     format: str,  # noqa: A002  the field's word
@@ -1673,6 +1831,9 @@ def render_entries(
     first: int,
 ) -> tuple[list[RenderedMessage], list[RenderedMessage], dict[str, frozenset[int]]]: ...
 def own_entry(provider: str, entry: Any) -> Any: ...
+
+# Entries of a format from their JSON.
+def own_entries(values: Sequence[Any], format: str) -> list[Any]: ...  # noqa: A002
 
 # A tool's name, description, schema (none of one that its provider runs), definition and provider.
 def read_tool(tool: Any) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any], str]: ...

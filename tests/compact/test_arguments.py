@@ -12,7 +12,6 @@ import pytest
 from rehydrate import RehydrateError, Scoring, acompact_context, compact_context
 from rehydrate._engine import COUNTERS, CounterName
 from rehydrate.compact.options import GRANULARITIES, THINKING, Granularity, ThinkingPolicy
-from rehydrate.compact.scoring import PROFILES, ProfileName
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownFormatError
 from rehydrate.formats import FORMATS, FormatName
 from rehydrate.messages import PROVIDERS, Provider
@@ -100,7 +99,6 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
         (COUNTERS, CounterName),
         (FORMATS, FormatName),
         (GRANULARITIES, Granularity),
-        (PROFILES, ProfileName),
         (PROVIDERS, Provider),
         (THINKING, ThinkingPolicy),
     ],

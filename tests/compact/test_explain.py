@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
-from rehydrate.compact.scoring import UNKNOWN_ROLE_WEIGHT
 from tests.compact.cases import Case, FixedMemory, HashEmbedder, cases, talk, words
 
 
@@ -45,9 +44,7 @@ def test_the_signals_shown_are_those_of_the_units_best_message(case: Case):
     compaction = case.compact()
     rows = list(compaction.explain())
     for row, unit in zip(rows, case.read().units, strict=True):
-        weights = {
-            scoring.structural.get(message.role, UNKNOWN_ROLE_WEIGHT) for message in unit.messages
-        }
+        weights = {scoring.structural.get(message.role, 0.6) for message in unit.messages}
         assert row.structural in weights
     for record in compaction.dropped:
         assert record.score <= rows[record.unit].score

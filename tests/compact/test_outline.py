@@ -12,10 +12,8 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import Memory, _native, compact_context, formats, validate
-from rehydrate.compact.outline import (
-    OutlineName,
-    outline_tokens,
-)
+from rehydrate._native import outline_tokens
+from rehydrate.compact.outline import OutlineName
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import LoadMemory
 from tests.compact import slow_names

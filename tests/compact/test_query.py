@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rehydrate import Memory, compact_context
+from rehydrate._native import weighted_query
 from rehydrate.compact import Archive
-from rehydrate.compact.scoring import MAX_QUERY_CHARS, last_user_text, weighted_query
 from rehydrate.formats import read
 from tests.compact.cases import talk
 from tests.languages import LANGUAGES, Language
@@ -141,14 +141,14 @@ def test_of_a_long_turn_the_beginning_and_the_end_are_read():
     long = asked + "log line\n" * 2_000 + " Which berth is free?"
     query = weighted_query(read(chat(long), "plain")[0], None)
     assert query is not None
-    assert len(query.text) == MAX_QUERY_CHARS + 1
+    assert len(query.text) == 2_001
     assert query.text.startswith("Where is the mast?")
     assert query.text.endswith("Which berth is free?")
 
 
 def test_there_is_no_query_where_nobody_spoke():
     conversation, _ = read([{"role": "assistant", "content": "Hello."}], "plain")
-    assert (last_user_text(conversation), weighted_query(conversation, None)) == ("", None)
+    assert (conversation.last_user_text(), weighted_query(conversation, None)) == ("", None)
     blank, _ = read([{"role": "user", "content": "  \n"}], "plain")
     assert weighted_query(blank, None) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate._native import Layout
-from rehydrate.errors import InvalidMessageError
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.prompt import (
     PROVIDERS,
     Change,
@@ -24,6 +25,7 @@ from rehydrate.prompt import (
     SourceReport,
     Target,
     Trace,
+    compile,
 )
 from rehydrate.prompt.compiler import lay_out
 from tests.prompt.example_irs import TOOL, lawful_irs
@@ -52,6 +54,36 @@ def test_there_and_back_swap_added_and_removed(one: PromptIR, other: PromptIR):
         added = {change.id for change in changes if change.kind == "added"}
         assert added == {change.id for change in reverse if change.kind == "removed"}
     assert bool(there) == bool(back)
+
+
+@pytest.mark.parametrize("index", [-1, 10**16, 2**64])
+def test_an_entry_index_that_is_none_is_named_with_its_limits(index: int):
+    history = replace(LAWFUL.history, entry_indices=(0, 1, 2, 3, index))
+    ir = replace(LAWFUL, history=history)
+    for ask in (ir.explain, lambda: ir.diff(LAWFUL), lambda: compile(ir)):
+        with pytest.raises(InvalidArgumentError) as caught:
+            ask()
+        assert f"entry_indices[4] is {index}" in str(caught.value)
+        assert "a whole number from 0 to 9999999999999999" in str(caught.value)
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["as it came", "changed by a pass"])
+def test_a_table_of_many_anchored_sections_takes_time_for_each(changed: bool):
+    def seconds(count: int) -> float:
+        notes = [Section(f"s{n}", "x", Provenance("w"), tokens=1, anchor=n) for n in range(count)]
+        trace = Trace("order", count, count, tuple([each.id for each in notes]))
+        entries = tuple([{"role": "user", "content": "x"}] * count)
+        history = History(entries, "plain", (1,) * count, tuple(range(1, count + 1)))
+        ir = PromptIR(sections=tuple(notes), history=history)
+        if changed:
+            ir = ir.replace(meta=Meta(trace=(trace,)))
+        started = time.process_time()
+        rows = ir.explain().rows
+        assert len(rows) >= 2 * count - 1
+        return time.process_time() - started
+
+    few = min(seconds(500) for _ in range(3))
+    assert min(seconds(8_000) for _ in range(2)) < 6 * 16 * few
 
 
 def test_each_kind_of_change_to_sections_is_told():

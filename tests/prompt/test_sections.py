@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import formats
-from rehydrate._native import fence_nonce
+from rehydrate._native import fence_nonce, ordered_sections
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.prompt import (
@@ -22,7 +22,7 @@ from rehydrate.prompt import (
     compile as compile_prompt,
 )
 from rehydrate.prompt.counting import fence, fenced
-from rehydrate.prompt.passes.order import by_edges, order
+from rehydrate.prompt.passes.order import order
 from rehydrate.prompt.splicing import deduplicate
 from tests.prompt.example_irs import lawful_irs
 from tests.prompt.irs import found, system_section
@@ -137,7 +137,7 @@ def test_an_earlier_instruction_stays_before_a_later_one_whatever_their_relevanc
 
 def test_the_most_relevant_stand_at_the_edges_the_very_best_last():
     sections = [found(n, relevance=n / 10) for n in range(1, 6)]
-    assert [each.relevance for each in by_edges(sections)] == [0.4, 0.2, 0.1, 0.3, 0.5]
+    assert [each.relevance for each in ordered_sections(sections)] == [0.4, 0.2, 0.1, 0.3, 0.5]
 
 
 def test_who_wants_to_stand_at_an_edge_does():

@@ -205,6 +205,12 @@ UNREADABLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a count too few": (changed("history", "tokens", to=[1]), "history.tokens", "5 entries"),
     "an entry index too few": (
         changed("history", "entry_indices", to=[1]), "history.entry_indices", "5 entries"),
+    "an entry index below 0": (
+        changed("history", "entry_indices", to=[0, -1, 2, 3, 4]), "history.entry_indices[1]",
+        "from 0 to 9999999999999999"),
+    "an entry index above 64 bits": (
+        changed("history", "entry_indices", to=[0, 1, 2, 3, 2**64]), "history.entry_indices[4]",
+        "18446744073709551616"),
     "a compiled prompt without its IR": (
         lambda: {"rehydrate": "compiled_prompt", "version": 1}, "", "to_dict"),
 }  # fmt: skip

@@ -256,7 +256,6 @@ def test_a_hook_that_waits_for_a_thread_inside_a_store_is_not_waited_for(tmp_pat
 @pytest.mark.parametrize(
     "held",
     [
-        "rehydrate.prompt.HeldOriginals()._lock",
         "MemoryOriginals(Memory.open(sys.argv[2], namespace='a'))._lock",
         "Clients('anyio', object)._lock",
         "rehydrate.Context()._thread.lock",

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from rehydrate._native import short_reason
+from rehydrate._native import block_runs, short_reason
 from rehydrate.cli.terminal import Column, Terminal, table
-from rehydrate.compact.result import Compaction, UnitReport, block_runs
+from rehydrate.compact.result import Compaction, UnitReport
 
 Key = TypeVar("Key")
 

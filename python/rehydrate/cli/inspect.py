@@ -30,7 +30,7 @@ from rehydrate.formats import detect_format
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
-    from rehydrate.compact.result import Explanation
+    from rehydrate._native import Explanation
     from rehydrate.linting.linter import Finding
     from rehydrate.prompt.ir import CompiledPrompt, PromptIR
     from rehydrate.prompt.request import Budget

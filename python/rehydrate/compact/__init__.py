@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate._native import Explanation as Explanation, Scoring as Scoring
     from rehydrate.compact.api import (
         acompact_context as acompact_context,
         compact_context as compact_context,
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
         BlockReport as BlockReport,
         Compaction as Compaction,
         Dropped as Dropped,
-        Explanation as Explanation,
         Stats as Stats,
         UnitReport as UnitReport,
     )
-    from rehydrate.compact.scoring import Scoring as Scoring
 
 __all__, __dir__, __getattr__ = front(__name__)

@@ -14,10 +14,10 @@ from rehydrate.compact.result import Compaction, M
 
 if TYPE_CHECKING:
     from rehydrate._engine import CounterName
+    from rehydrate._native import Scoring
     from rehydrate.compact.archive import Archive
-    from rehydrate.compact.options import Granularity, ThinkingPolicy
+    from rehydrate.compact.options import Granularity, ProfileName, ThinkingPolicy
     from rehydrate.compact.outline import OutlineSize
-    from rehydrate.compact.scoring import ProfileName, Scoring
     from rehydrate.compact.signals import Memory
     from rehydrate.embedding.protocol import Model
     from rehydrate.formats import FormatName

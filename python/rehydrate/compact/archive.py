@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native, _text
 from rehydrate._text import as_base64, safe_error_text
-from rehydrate.compact.result import lazy_property
 from rehydrate.compact.signals import COVERED, valid_unicode
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message
@@ -105,6 +104,9 @@ class ArchiveWriter:
         self._conversation = conversation
         self._entries = entries
         self._origins = origins
+        self._redactor: Redactor | None = None
+        """The memory's redactor; None if it redacts nothing."""
+        self._thread = ""
         self.problems: list[str] = []
         """The writes that failed, and why."""
         self._handle_of_text: dict[str, str] = {}
@@ -117,6 +119,8 @@ class ArchiveWriter:
         archive, dropped = self._archive, decision.dropped_units()
         partial = excerpts.partial_texts() if excerpts else ()
         try:
+            self._redactor = getattr(self._memory, "redactor", None)
+            self._thread = archive.thread or self._own_thread()
             novel = self._novel_items(dropped) if archive.novel else []
             messages = self._message_items(dropped) if archive.dropped else {}
             texts = self._text_items(partial) if archive.dropped else {}
@@ -261,18 +265,9 @@ class ArchiveWriter:
         redacted = self._redactor.inside(message)
         return text if redacted == message else as_json(redacted)
 
-    @lazy_property
-    def _redactor(self) -> Redactor | None:
-        """The memory's redactor; None if it redacts nothing."""
-        redactor: Redactor | None = getattr(self._memory, "redactor", None)
-        return redactor
-
-    @lazy_property
-    def _thread(self) -> str:
-        """The caller's name, the transcript's own, or a hash of the first message, which stays the
-        same while a conversation grows."""
-        if self._archive.thread:
-            return self._archive.thread
+    def _own_thread(self) -> str:
+        """Return the transcript's own name, or a hash of the first message, which stays the same
+        while a conversation grows."""
         for message in self._conversation.messages:
             entry = self._entries[message.index]
             own = entry.get("sessionId") if isinstance(entry, Mapping) else None

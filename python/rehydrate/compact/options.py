@@ -15,14 +15,15 @@ from rehydrate import _engine
 from rehydrate._check import check_choice, check_timeout
 from rehydrate._engine import COUNTERS
 from rehydrate._native import (
+    Scoring,
     check_counter,
+    check_outline,
     checked_budget,
     checked_memory,
     checked_query,
     checked_ratio,
 )
-from rehydrate.compact.outline import OutlineSize, check_outline
-from rehydrate.compact.scoring import PROFILES, Scoring
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.compact.signals import Deadline, Memory
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.embedding.protocol import Model
@@ -33,13 +34,15 @@ from rehydrate.messages import PROVIDERS, Conversation
 if TYPE_CHECKING:
     from rehydrate._engine import CounterName
     from rehydrate.compact.archive import Archive
-    from rehydrate.compact.scoring import ProfileName
     from rehydrate.formats import FormatName
     from rehydrate.messages import Provider
 
 
 MIN_RATIO = 0.05
 """Of a target_ratio: what is less is taken as this. A budget in tokens may be smaller."""
+
+ProfileName = Literal["balanced", "chitta"]
+"""The names of scoring profiles (`Scoring.named`)."""
 
 Granularity = Literal["message", "excerpt"]
 
@@ -185,7 +188,7 @@ OPTIONS: Mapping[str, Option] = {
     "scoring": Option(
         "balanced",
         _profile,
-        {"type": "string", "enum": [*PROFILES]},
+        {"type": "string", "enum": [*get_args(ProfileName)]},
         "How messages are judged; chitta is the plain formula of three signals.",
     ),
     "embedder": Option(

@@ -17,57 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from rehydrate import _engine, _native
-from rehydrate._check import shown
-from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import thinking_model
 from rehydrate.messages import Conversation, Message, Unit
 
 ID = "outline"
 """The id of the fence, and of the section in a prompt."""
-DEFAULT_SHARE = 0.015
-"""The default outline's share of the tokens that came in."""
-DEFAULT_TOKENS = 200
-"""The default outline's size where its share is less, if there is room."""
-MIN_TOKENS = 100
-"""A smaller outline would be mostly its own frame, so there is none."""
-MAX_FREE_SHARE = 0.15
-"""The default outline takes at most this share of the tokens that pinned units leave free."""
 OutlineSize = bool | int | float
 """Whether there is an outline; or its most tokens (int), or its share of what came in (float)."""
 
 OPENING = "<context-"
 """The text of every outline begins so."""
-
-
-def check_outline(outline: Any) -> OutlineSize:
-    """Return an outline's size; raise InvalidArgumentError for anything else."""
-    if isinstance(outline, bool) or (isinstance(outline, int) and outline >= MIN_TOKENS):
-        return outline
-    if isinstance(outline, float) and 0 < outline < 1:
-        return outline
-    raise InvalidArgumentError(
-        f"outline is {shown(outline)}; pass True for the usual size, False for none, a whole "
-        f"number of tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 "
-        "and 1, such as 0.02"
-    )
-
-
-def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -> int:
-    """Return the most tokens of the outline; 0 where that is too little for one.
-
-    ``free_tokens`` is what pinned units leave of the target.
-
-    >>> outline_tokens(True, 100_000, 20_000), outline_tokens(0.02, 100_000, 20_000)
-    (1500, 2000)
-    >>> outline_tokens(True, 4_000, 400)
-    0
-    """
-    tokens = int(before_tokens * outline) if isinstance(outline, float) else int(outline)
-    if outline is True:
-        default = max(int(before_tokens * DEFAULT_SHARE), DEFAULT_TOKENS)
-        tokens = min(default, int(free_tokens * MAX_FREE_SHARE))
-    tokens = min(tokens, free_tokens)
-    return tokens if tokens >= MIN_TOKENS else 0
 
 
 class OutlineName(NamedTuple):
@@ -150,7 +109,7 @@ class OutlinePlan(NamedTuple):
     ) -> tuple[Self, _native.Selection]:
         """Select what is kept beside the outline; return the plan with its slot, and the
         selection."""
-        max_tokens = outline_tokens(self.size, before_tokens, target_tokens - pinned_tokens)
+        max_tokens = _native.outline_tokens(self.size, before_tokens, target_tokens - pinned_tokens)
         if not max_tokens or before_tokens <= target_tokens:
             return self, select(target_tokens=target_tokens)
         selection = select(target_tokens=target_tokens - max_tokens)

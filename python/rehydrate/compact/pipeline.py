@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from rehydrate._native import Parted, as_sequence, pinned_indices, user_message
 from rehydrate.compact.options import Arguments, pinned_units
 from rehydrate.compact.outline import OutlinePlan
 from rehydrate.compact.result import ChangedEntry, Compaction, M, Reasons, Stats
-from rehydrate.compact.scoring import weighted_query
 from rehydrate.compact.signals import (
     COVERED,
     external_signals,
@@ -96,7 +95,7 @@ class _Run:
         if arguments.thinking == "auto":
             rules = thinking_model(arguments.model, conversation.format, self.entries)
         self.binding = _native.PrefixBinding(conversation, self.entries, rules)
-        self.query = weighted_query(conversation, arguments.query, infer=weighs)
+        self.query = _native.weighted_query(conversation, arguments.query, infer=weighs)
         thoughts = self.binding.needs_thoughts
         self.pins, by_caller = pinned_units(conversation, [*pinned], thoughts=thoughts)
         self.divisible: _native.DivisibleTexts | None = None
@@ -298,23 +297,20 @@ class _Run:
             "by_coverage": self.arguments.packs_by_coverage,
             "origins": self.parted.origins if self.parted else None,
         }
-        return Reasons(
-            partial(decision.dropped, handles=handles, **shared),
-            partial(
-                decision.unit_reports,
-                pins=self.pins,
-                reply=self.reply,
-                divided=excerpts.divided_texts() if excerpts else None,
-                cut={at: each.tokens for at, each in excerpts.by_position.items()}
-                if excerpts
-                else {},
-                stripped=self.stripped_units,
-                stale=stale,
-                first_change=first_change,
-                **shared,
-            ),
-            self.parted,
+        cut = excerpts.by_position if excerpts else {}
+        explanation = partial(
+            decision.explanation,
+            pins=self.pins,
+            reply=self.reply,
+            divided=excerpts.divided_texts() if excerpts else None,
+            cut={at: each.tokens for at, each in cut.items()},
+            stripped=self.stripped_units,
+            stale=stale,
+            first_change=first_change,
+            **shared,
         )
+        dropped = partial(decision.dropped, handles=handles, **shared)
+        return Reasons(cache(dropped), cache(explanation), self.parted)
 
     def stats(self, started: float) -> Stats:
         """Return the figures of a compaction that ends now, with the episode written."""

@@ -5,12 +5,11 @@ Named tuples, not dataclasses: importing `dataclasses` alone would take half of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from rehydrate._native import as_dicts
+from rehydrate._native import Explanation, as_dicts
 
 if TYPE_CHECKING:
     from rehydrate._native import Parted
@@ -154,129 +153,15 @@ class UnitReport(NamedTuple):
     """Under "auto", why it lost its thinking; "" if it lost none."""
 
 
-class Explanation:
-    """The score of every unit and each of its signals; ``str()`` of it is a table."""
+class Reasons(NamedTuple):
+    """The reasons of a compaction, each computed when it is first asked for."""
 
-    __slots__ = ("units",)
-
-    def __init__(self, units: tuple[UnitReport, ...]) -> None:
-        """Made by ``Compaction.explain``."""
-        self.units = units
-
-    def __iter__(self) -> Iterator[UnitReport]:
-        """Iterate over the units' reports, in the order of the conversation."""
-        return iter(self.units)
-
-    def __len__(self) -> int:
-        """Return the number of units."""
-        return len(self.units)
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """Return rows of plain values, for JSON."""
-        return [
-            unit._asdict() | {"blocks": [block._asdict() for block in unit.blocks]}
-            for unit in self.units
-        ]
-
-    def __str__(self) -> str:
-        """Return a table in plain text: one unit a line, below it the runs of blocks in its
-        texts."""
-        header = (
-            f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} "
-            f"{'semantic':>8} {'covered':>7} {'gain':>7}  {'':<4}  reason"
-        )
-        return "\n".join([header, *(line for unit in self.units for line in _rows(unit))])
-
-
-def _rows(unit: UnitReport) -> Iterator[str]:
-    yield _row(unit)
-    if unit.stripped_tokens or unit.stripped:
-        why = f": {unit.stripped}" if unit.stripped else ""
-        yield f"{'':>5} {'':>11} {'':<9} {unit.stripped_tokens:>7,} {'':>39}  omit  thinking{why}"
-    if not unit.kept or all(block.kept for block in unit.blocks):
-        return
-    for run in block_runs(unit.blocks):
-        yield (
-            f"{'':>5} {'':>11} {'':<9} {run.tokens:>7,} {'':>30} {run.gain:>7.3f}  "
-            f"{'keep' if run.kept else 'omit'}  message {run.message}, text {run.text}: "
-            f"{run.measure} {run.first}-{run.last}"
-        )
-
-
-def block_runs(blocks: Iterable[BlockReport]) -> Iterator[BlockReport]:
-    """Yield one block for each run of neighbours in one text that are all kept or all dropped."""
-    for _, group in groupby(blocks, key=lambda block: (block.message, block.text, block.kept)):
-        run = list(group)
-        yield run[0]._replace(
-            last=run[-1].last,
-            tokens=sum(block.tokens for block in run),
-            gain=sum(block.gain for block in run),
-        )
-
-
-def _row(unit: UnitReport) -> str:
-    return (
-        f"{unit.unit:>5} {span(unit.messages):>11} {unit.role:<9} {unit.tokens:>7,} "
-        f"{unit.score:>6.3f} {unit.recency:>7.3f} {unit.semantic:>8.3f} {unit.coverage:>7.3f} "
-        f"{unit.gain:>7.3f}  "
-        f"{'keep' if unit.kept else 'drop'}  {unit.reason}"
-    )
-
-
-def span(indices: tuple[int, ...]) -> str:
-    """Return ``3`` or ``3-5`` or, with gaps, ``3..9``."""
-    first, last = indices[0], indices[-1]
-    if first == last:
-        return str(first)
-    return f"{first}-{last}" if last - first + 1 == len(indices) else f"{first}..{last}"
-
-
-T = TypeVar("T")
-
-
-class lazy_property(Generic[T]):  # noqa: N801 - a decorator
-    """`functools.cached_property` without the lock that it holds up to Python 3.11.
-
-    All instances share that lock: threads wait for each other, and a child process that is forked
-    meanwhile waits for ever. Two threads may compute the same value; both get an equal one.
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        """Keep the method."""
-        self._compute = compute
-        self._name = compute.__name__
-        self.__doc__ = compute.__doc__
-
-    def __get__(self, instance: Any, owner: type) -> T:
-        """Compute the value; from then on the instance's own attribute hides this descriptor."""
-        value = self._compute(instance)
-        instance.__dict__[self._name] = value
-        return value
-
-
-class Reasons:
-    """The reasons of a compaction, computed on first access."""
-
-    def __init__(
-        self,
-        dropped: Callable[[], Iterable[Dropped]],
-        units: Callable[[], Iterable[UnitReport]],
-        parted: Parted | None = None,
-    ) -> None:
-        """Keep what computes them; `parted` is how parallel calls were parted."""
-        self._dropped = dropped
-        self._units = units
-        self.parted = parted
-
-    @lazy_property
-    def dropped(self) -> tuple[Dropped, ...]:
-        """One record for each message that is gone, with all its parts where it was parted."""
-        return tuple(self._dropped())
-
-    @lazy_property
-    def explanation(self) -> Explanation:
-        """One row for each unit; where calls were parted, the parts of a message are in several."""
-        return Explanation(tuple(self._units()))
+    dropped: Callable[[], tuple[Dropped, ...]]
+    """One record for each message that is gone, with all its parts where it was parted."""
+    explanation: Callable[[], Explanation]
+    """One row for each unit; where calls were parted, the parts of a message are in several."""
+    parted: Parted | None = None
+    """How parallel calls were parted."""
 
 
 M = TypeVar("M")
@@ -316,7 +201,7 @@ class Compaction(Generic[M]):
     @property
     def dropped(self) -> tuple[Dropped, ...]:
         """The dropped messages and the reasons, one record for each message."""
-        return self._reasons.dropped
+        return self._reasons.dropped()
 
     def explain(self) -> Explanation:
         """Return the score of every unit and each of its signals, as a table.
@@ -326,7 +211,7 @@ class Compaction(Generic[M]):
         >>> [unit.reason for unit in kept.explain()]
         ['last user turn']
         """
-        return self._reasons.explanation
+        return self._reasons.explanation()
 
     def _repr_html_(self) -> str:
         """Return the figures and the table of `explain`, as a notebook shows them."""
@@ -340,7 +225,7 @@ class Compaction(Generic[M]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to make it again: the reasons are computed for that."""
-        reasons = Reasons(partial(tuple, self.dropped), partial(tuple, self.explain()))
+        reasons = Reasons(partial(tuple, self.dropped), partial(Explanation, self.explain().units))
         made = (self.messages, list(self.indices), self.stats, reasons, self.outline, self.replaced)
         return Compaction, made
 

@@ -1,4 +1,4 @@
-"""Signals from outside the engine: a model's vectors, and how much of a message memory holds.
+"""Signals of a compaction: the query, a model's vectors, and how much of a message memory holds.
 
 The cascade: with a query, the built-in model and BM25 rank every message, and only the best fifth
 is sent to an expensive model (measured: as good as sending all; DESIGN.md, embedding). Memory is
@@ -20,6 +20,22 @@ from rehydrate.messages import Conversation, Message, PieceKind
 if TYPE_CHECKING:
     from rehydrate.embedding.onnx import NamedModel
     from rehydrate.embedding.protocol import Model
+
+
+class WeightedQuery(NamedTuple):
+    """A query, and how much it counts.
+
+    >>> from rehydrate import formats
+    >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
+    >>> _native.weighted_query(read, None)
+    WeightedQuery(text='Which port is it?', weight=1.0, asks=True)
+    """
+
+    text: str
+    weight: float = 1.0
+    """1 for a given query, and for a question that nothing has followed."""
+    asks: bool = True
+    """False for a topic or an order, which count only as far as few messages match them."""
 
 
 MIN_EMBEDDED_TEXTS = 64

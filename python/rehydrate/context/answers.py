@@ -13,13 +13,16 @@ from rehydrate import _native
 from rehydrate._check import shown
 from rehydrate._native import (
     REMAINDER_PREFIX,
+    SHORTEST_QUOTE,
     FetchArguments,
     describe,
     fenced_items,
     fetch_arguments,
+    heading_tokens,
+    late_tokens,
 )
 from rehydrate._text import plural
-from rehydrate.compact.scoring import WeightedQuery
+from rehydrate.compact.signals import WeightedQuery
 from rehydrate.context.retriever import Retriever, excerpt_tokens
 from rehydrate.context.tool_calls import FETCH, Answered, ContextQuery
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
@@ -31,14 +34,7 @@ from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import Provenance, Section, SourceReport, changed
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
-from rehydrate.prompt.splicing import (
-    SHORTEST_QUOTE,
-    Spliced,
-    excerpt,
-    heading_tokens,
-    late_tokens,
-    line_count,
-)
+from rehydrate.prompt.splicing import Spliced, excerpt, line_count
 
 _SHOWN = "[shown already]"
 

@@ -21,11 +21,11 @@ from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.reports import Records, Why
+from rehydrate.prompt.reports import Why
 from rehydrate.prompt.request import Budget, ContextRequest
 
 if TYPE_CHECKING:
-    from rehydrate._native import ContextStore
+    from rehydrate._native import ContextStore, PromptRecords
     from rehydrate.prompt.sources import Given
 
 
@@ -203,10 +203,10 @@ class ContextFacts:
                 found = found._replace(shown="in part", reason=found.reason or f"cut {came}")
             return found
 
-    def _is_changed(self, records: Records, id_: str) -> bool:
+    def _is_changed(self, records: PromptRecords, id_: str) -> bool:
         """Return whether an entry is not shown as it was added."""
         index = EntryId.index_of(id_)
-        position = None if index is None else records.positions.get(index)
+        position = None if index is None else records.position(index)
         if index is None or position is None:
             return False
         return records.ir.history.entries[position] is not self._thread.entries.at(index)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._native import REMAINDER_PREFIX
+from rehydrate._native import REMAINDER_PREFIX, handle_of_text
 from rehydrate.context.records import Kind, Record, header
 from rehydrate.errors import StoreClosedError, UnknownHandleError
-from rehydrate.prompt.originals import About, handle_of_text
+from rehydrate.prompt.originals import About
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import plain
 

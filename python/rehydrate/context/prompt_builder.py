@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_list, check_methods, check_timeout
-from rehydrate._native import FreeNames
+from rehydrate._native import FreeNames, with_items
 from rehydrate.context.history import PromptState
 from rehydrate.context.records import check_clock
 from rehydrate.context.thread import Thread
@@ -29,7 +29,7 @@ from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Meta, Section, Stability, ToolDef
 from rehydrate.prompt.sources import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
-from rehydrate.prompt.splicing import visible_items, with_items
+from rehydrate.prompt.splicing import visible_items
 
 if TYPE_CHECKING:
     from rehydrate.messages import Provider

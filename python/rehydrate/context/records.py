@@ -25,8 +25,7 @@ from rehydrate.errors import (
     UnreadableIRError,
 )
 from rehydrate.formats.langchain import stored_to_langchain
-from rehydrate.prompt.originals import handle_of_text
-from rehydrate.prompt.serialize import ENTRIES, own_entries
+from rehydrate.prompt.serialize import ENTRIES
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import ThreadStore
@@ -190,7 +189,7 @@ def entries_of(values: Sequence[Any], format: str) -> list[Any]:  # noqa: A002  
     it."""
     if format == "langchain":
         return stored_to_langchain(values)
-    return list(own_entries(values, format))
+    return _native.own_entries(values, format)
 
 
 # Lines of an export
@@ -251,7 +250,7 @@ def redacted_records(
     texts_of = partial(_texts_of, format=first.content["format"])
     bodies, said = _native.redacted_records(rows, texts, texts_of)
     kept = [
-        Record(Kind.ORIGINAL, time, {"handle": handle_of_text(was), "text": now})
+        Record(Kind.ORIGINAL, time, {"handle": _native.handle_of_text(was), "text": now})
         for time, was, now in said
     ]
     return bodies, [record.row for record in kept]

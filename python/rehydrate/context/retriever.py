@@ -34,13 +34,7 @@ from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbere
 from rehydrate.prompt.sources.conversation import Hidden, PartlyShown, conversation, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.source import HydrationSource
-from rehydrate.prompt.splicing import (
-    HEADING_TOKENS,
-    Spliced,
-    VisibleText,
-    splice,
-    visible_items,
-)
+from rehydrate.prompt.splicing import Spliced, VisibleText, splice, visible_items
 
 if TYPE_CHECKING:
     from rehydrate.context.context import Context
@@ -415,7 +409,7 @@ def excerpt_tokens(answer_tokens: int) -> int:
     (950, 400)
     """
     share = int(answer_tokens * EXCERPT_SHARE)
-    return max(share, min(answer_tokens - HEADING_TOKENS, MIN_EXCERPT_TOKENS))
+    return max(share, min(answer_tokens - _native.heading_tokens(), MIN_EXCERPT_TOKENS))
 
 
 def _kind(source: HydrationSource) -> str:

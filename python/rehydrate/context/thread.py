@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
-from rehydrate._native import ContextStore
+from rehydrate._native import ContextStore, PromptRecords, late_tokens
 from rehydrate.context.history import Entries, PromptState, Waiting
 from rehydrate.context.log import Remainders
 from rehydrate.cost.prefix import prefix_report
@@ -18,9 +18,7 @@ from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, room
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
-from rehydrate.prompt.reports import Records
 from rehydrate.prompt.section import Section, ToolDef
-from rehydrate.prompt.splicing import late_tokens
 
 if TYPE_CHECKING:
     from rehydrate.context.log import Log, LogMark
@@ -104,7 +102,7 @@ class Thread:
         """The number of the last compaction, and the entries that prompts since do not show."""
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
-        self._records: Records | None = None
+        self._records: PromptRecords | None = None
         """The records of the last prompt, where somebody asked."""
 
     # Changes, and a way back
@@ -298,11 +296,11 @@ class Thread:
         """Return the indices of the entries the model sees, with those since its last prompt."""
         return [*self.state.shown.history.indices, *range(self.state.seen, len(self.entries))]
 
-    def prompt_records(self) -> Records:
+    def prompt_records(self) -> PromptRecords:
         """Return what the last prompt records of entries and sections."""
         shown = self.state.shown
         if self._records is None or self._records.ir is not shown:
-            self._records = Records(shown)
+            self._records = PromptRecords(shown)
         return self._records
 
     def left_out(self) -> tuple[History, list[datetime]]:

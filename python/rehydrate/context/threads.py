@@ -15,7 +15,7 @@ from rehydrate._check import check_choice, check_list, check_type, check_whole, 
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, stored
 from rehydrate._concurrency.workers import STORING
 from rehydrate._jsonl import lines_of, write_lines
-from rehydrate._native import checked_namespace, resolve_namespace
+from rehydrate._native import checked_namespace, handle_of_text, resolve_namespace
 from rehydrate.context.records import (
     Kind,
     Record,
@@ -32,7 +32,6 @@ from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownTh
 from rehydrate.formats import FORMATS
 from rehydrate.memory.items import MemoryLimits, moment_of
 from rehydrate.memory.store import open_store, verify_place
-from rehydrate.prompt.originals import handle_of_text
 
 if TYPE_CHECKING:
     from rehydrate._native import ContextStore

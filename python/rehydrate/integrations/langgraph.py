@@ -21,11 +21,10 @@ from typing import Any
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import WaitingLock, hand_over
 from rehydrate._concurrency.workers import STORING
-from rehydrate._native import meets_filter, namespace_fits, value_text
+from rehydrate._native import hit_relevance, meets_filter, namespace_fits, value_text
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.memory.items import MAX_LIMIT, Hit, MemoryItem
 from rehydrate.memory.memory import Memory
-from rehydrate.prompt.sources.memory import relevance_of
 
 try:
     from langgraph.store.base import (
@@ -242,7 +241,7 @@ class RehydrateStore(BaseStore):
         """
         below = list(self._namespaces(op.namespace_prefix))
         hits = [hit for namespace in below for hit in self._hits(namespace, op, wanted)]
-        ranked = [(hit.item, hit.score if len(below) == 1 else relevance_of(hit)) for hit in hits]
+        ranked = [(hit.item, hit.score if len(below) == 1 else hit_relevance(hit)) for hit in hits]
         seen = set()
         for found in sorted(ranked, key=itemgetter(1), reverse=True):
             if _name(found[0]) not in seen:  # a newer version may say something else

@@ -16,8 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rehydrate import _native
+from rehydrate._native import span
 from rehydrate._text import plural
-from rehydrate.compact.result import span
 from rehydrate.messages import PieceKind
 
 # Control characters, half surrogate pairs, code points that are not characters; and all of the

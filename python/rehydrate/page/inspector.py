@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
+from rehydrate._native import Explanation
 from rehydrate._text import plural
-from rehydrate.compact.result import Explanation
 from rehydrate.context.summaries import SUMMARY_ID
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError

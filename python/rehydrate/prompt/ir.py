@@ -13,8 +13,9 @@ from operator import is_not, itemgetter
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from rehydrate._check import check_choice, check_type
+from rehydrate._native import check_outline
 from rehydrate.compact.options import GRANULARITIES
-from rehydrate.compact.outline import OutlineSize, check_outline
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.errors import Violation
 from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider

@@ -16,7 +16,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
-from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import validate
 
@@ -137,51 +136,6 @@ class Why(NamedTuple):
         return (
             f"{self.id}: {self.shown} shown ({self.tokens:,} tokens{omitted}): {self.reason}{whole}"
         )
-
-
-class Records:
-    """The records that an IR has of each entry, section and source; read once for all questions."""
-
-    __slots__ = ("_dropped", "_passes", "_shown", "ir", "positions")
-
-    def __init__(self, ir: PromptContent) -> None:
-        """Read the records."""
-        self.ir = ir
-        self.positions = {index: position for position, index in enumerate(ir.history.indices)}
-        """Where the history has each entry."""
-        self._shown: dict[str, list[int]] = {}
-        for one in (*ir.sections, *ir.late_bound):
-            self._shown.setdefault(one.id, []).append(one.tokens or 0)
-        self._passes: dict[str, list[str]] = {}
-        marks = set(ir.breakpoints)
-        # Those that did more than set breakpoints.
-        passes = [each for each in ir.meta.trace if not marks.issuperset(each.changed)]
-        for trace in passes:
-            for id_ in dict.fromkeys(trace.changed):
-                self._passes.setdefault(id_, []).append(f"changed by {trace.name}")
-        self._dropped = {one.section: one for one in ir.meta.dropped}
-
-    def why(self, id_: str) -> Why | None:
-        """Return what is recorded under an id; None where nothing is."""
-        if (index := EntryId.index_of(id_)) is None:
-            shown = self._shown.get(id_, [])
-        else:
-            position = self.positions.get(index)
-            shown = (
-                [] if position is None else list(self.ir.history.tokens[position : position + 1])
-            )
-        passes = self._passes.get(id_, [])
-        if dropped := self._dropped.get(id_):
-            reason = f"{dropped.reason} ({dropped.by})" if dropped.by else dropped.reason
-            fate: Literal["in part", "not"] = "in part" if shown else "not"
-            return Why(id_, fate, reason, sum(shown), dropped.tokens, dropped.handle)
-        if shown:
-            return Why(id_, "in part" if passes else "whole", "; ".join(passes), sum(shown))
-        for name, status, sections, tokens, _, detail in self.ir.meta.sources:
-            if name == id_:
-                what = f"{status}: {detail or f'it brought {sections} sections'}"
-                return Why(id_, "whole" if sections else "not", what, tokens)
-        return None
 
 
 Kind = Literal["added", "removed", "changed", "moved"]

@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
-from rehydrate._check import check_share, check_type, check_whole
-from rehydrate._native import FreeNames, read_tool, tool_definition
+from rehydrate._check import check_share, check_type
+from rehydrate._native import FreeNames, check_section, read_tool, tool_definition
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
@@ -140,31 +140,7 @@ class Section:
 
     def __post_init__(self) -> None:
         """Check the fields, and convert the names of enum members."""
-        if not self.id:
-            raise InvalidArgumentError("a section's id is empty; give it a name of its own")
-        if not isinstance(self.content, str):
-            if not isinstance(self.content, Sequence):
-                kind = type(self.content).__name__
-                raise InvalidArgumentError(
-                    f"section {self.id!r}: content is of type {kind}; pass a text or messages"
-                )
-            object.__setattr__(self, "content", tuple(self.content))
-        check_type("section: id", self.id, str, "pass a name")
-        check_type(
-            f"section {self.id!r}: provenance",
-            self.provenance,
-            Provenance,
-            'pass Provenance("wiki")',
-        )
-        for name, enum in _ENUMS.items():
-            value = getattr(self, name)
-            if type(value) is not enum:
-                object.__setattr__(self, name, _member(self.id, name, enum, value))
-        check_share(f"section {self.id!r}: relevance", self.relevance)
-        for name in ("tokens", "min_tokens"):
-            count = getattr(self, name)
-            if count is not None:
-                check_whole(f"section {self.id!r}: {name}", count)
+        check_section(self, Provenance, _ENUMS)
 
     @property
     def trust(self) -> float:
@@ -211,19 +187,6 @@ _ENUMS: dict[str, type[Any]] = {
     "stability": Stability,
     "position": Position,
 }
-
-
-def _member(section_id: str, field_name: str, enum: type[Any], value: Any) -> Any:
-    """Return the member with this value, or of an IntEnum the one with this name."""
-    try:
-        if isinstance(value, str) and issubclass(enum, IntEnum):
-            return enum[value.upper()]
-        return enum(value)
-    except (KeyError, ValueError):
-        names = ", ".join(repr(str(member.name).lower()) for member in enum)
-        raise InvalidArgumentError(
-            f"section {section_id!r}: {field_name} is {value!r}; choose one of {names}"
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)

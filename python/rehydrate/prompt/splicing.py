@@ -8,27 +8,15 @@ them as the messages of a conversation), with the lines around them.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from rehydrate import _native
-from rehydrate.entry_id import EntryId
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.section import DroppedSection, Section, changed, free_ids
-
-SHORTEST_QUOTE = 40
-"""Characters. A shorter item may be in the history word for word by chance."""
-
-DAY_TOKENS, TIME_TOKENS = 9, 4
-"""The cost of a day and of a time. Each is written only where it differs from the item before."""
-HEADING_TOKENS = 11 + DAY_TOKENS + TIME_TOKENS
-"""At most, the cost of the heading of a section with a short name in a result."""
-_SHORT_NAME = 6
+from rehydrate.prompt.section import Section, changed, free_ids
 
 
 class VisibleText(NamedTuple):
@@ -84,7 +72,7 @@ def excerpt(
     ("", []) if no line is left.
     """
     spans = [match.span for match in matches]
-    return _native.passage_excerpt(text, spans, max_tokens, COUNTER, visible_lines, SHORTEST_QUOTE)
+    return _native.passage_excerpt(text, spans, max_tokens, COUNTER, visible_lines)
 
 
 def line_count(text: str) -> int:
@@ -124,75 +112,14 @@ def splice(
     is in one of these, or in another section that was found. A section with some new items
     keeps only those in its provenance.
     """
-    texts = dict.fromkeys(str(section.content) for section in visible_sections)
-    found_texts = [*texts]
-    new: list[Section] = []
-    seen = set(visible)
-    for section in found:
-        items = section.provenance.items
-        fresh = tuple([item for item in items if item not in seen])
-        is_known_by_text = not items or section.handle is not None
-        if (items and not fresh) or (is_known_by_text and str(section.content) in texts):
-            continue
-        quote = _quote(section)
-        if quote is not None and (
-            visible_text.shows(quote) or any(quote in text for text in found_texts)
-        ):
-            continue
-        seen.update(fresh)
-        new.append(with_items(section, fresh))
-        # A section that cannot fit must not make a part of it count as visible.
-        if late_tokens(section) <= budget_tokens:
-            found_texts.append(str(section.content))
-    left = budget_tokens
-    kept: list[int] = []  # ascending
-    for index in sorted(range(len(new)), key=lambda n: (-new[n].priority, -new[n].relevance, n)):
-        at = bisect(kept, index)
-        before = new[kept[at - 1]] if at else None
-        tokens = _tokens_after(before, new[index])
-        if at < len(kept):  # the next one's day and time may now be needed, or not any more
-            after = new[kept[at]]
-            tokens += _tokens_after(new[index], after) - _tokens_after(before, after)
-        if tokens <= left:
-            kept.insert(at, index)
-            left -= tokens
+    texts = list(dict.fromkeys(str(section.content) for section in visible_sections))
+    kept, no_room = _native.spliced(found, visible, texts, visible_text.shows, budget_tokens)
     ids = free_ids(section.id for section in visible_sections)
     bound = [
         changed(each, id=ids.take(each.id), late_bound=True, tool_call_id=tool_call_id, anchor=None)
-        for each in map(new.__getitem__, kept)
+        for each in kept
     ]
-    no_room = [new[index] for index in sorted(set(range(len(new))).difference(kept))]
-    return Spliced(tuple(bound), tuple(no_room), len(found) - len(new))
-
-
-def heading_tokens(*names: str) -> int:
-    """Return at most the cost of a section's heading in a result that contains these names.
-
-    >>> heading_tokens("35"), heading_tokens("orig_6jp5n0y4k1aewq2x")
-    (24, 31)
-    """
-    letters = sum(map(len, names))
-    # Two characters of a handle are a token.
-    return HEADING_TOKENS + max(letters - _SHORT_NAME, 0) // 2
-
-
-def late_tokens(section: Section) -> int:
-    """Return the cost of a section in a result, with its heading."""
-    name = section.id.partition(":")[2] or section.id
-    heading = heading_tokens(name, section.provenance.origin, section.handle or "")
-    return (section.tokens or 0) + heading
-
-
-def _tokens_after(before: Section | None, section: Section) -> int:
-    """Return the cost of a section after another one, whose day and time are not repeated."""
-    tokens, time = late_tokens(section), section.provenance.time
-    previous = None if before is None else before.provenance.time
-    if time is None:
-        return tokens - DAY_TOKENS - TIME_TOKENS
-    if previous is None or previous.date() != time.date():
-        return tokens
-    is_same = (previous.hour, previous.minute) == (time.hour, time.minute)
-    return tokens - DAY_TOKENS - (TIME_TOKENS if is_same else 0)
+    return Spliced(tuple(bound), tuple(no_room), len(found) - len(kept) - len(no_room))
 
 
 def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
@@ -200,21 +127,6 @@ def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
     sections = (*ir.sections, *ir.late_bound, *more)
     whole = [section for section in sections if section.handle is None]
     return frozenset([item for section in whole for item in section.provenance.items])
-
-
-def _quote(section: Section) -> str | None:
-    """Return the text of a section, if it is long enough to be in another by more than chance."""
-    if not isinstance(section.content, str):
-        return None
-    quote = section.content.strip()
-    return quote if len(quote) >= SHORTEST_QUOTE else None
-
-
-def with_items(section: Section, items: tuple[str, ...]) -> Section:
-    """Return the section with these items in its provenance."""
-    if items == section.provenance.items:
-        return section
-    return replace(section, provenance=replace(section.provenance, items=items))
 
 
 def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
@@ -232,97 +144,13 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     cache, history = target.render_cache, ir.history
     has_items = any(each.provenance.items and not each.is_static for each in ir.sections)
     positions = cache.grown(_with_positions, {}, history) if has_items else {}
-    kept: dict[int, Section] = {}  # by the index in ir.sections
-    shown_by: dict[str, int] = {}  # by an item, the index of the section that shows it
-    by_id: dict[str, int] = {}
-    ids = free_ids()
-    dropped: list[DroppedSection] = []
-    changed: list[str] = []
-    in_reading_order = sorted(
-        range(len(ir.sections)), key=lambda index: _reading_order(ir.sections[index])
-    )
-    for index in in_reading_order:
-        section = ir.sections[index]
-        items = section.provenance.items
-        visible = {
-            item
-            for item in items
-            if item in shown_by or _is_entry_before(item, section, history, positions)
-        }
-        namesake = by_id.get(section.id)
-        says_nothing_new = (bool(items) and len(visible) == len(set(items))) or (
-            namesake is not None and kept[namesake].content == section.content
-        )
-        # A section with an anchor was in the last prompt, after the same entries.
-        is_checked = says_nothing_new or (
-            section.anchor is not None and cache.sections.get(section.id) is section
-        )
-        quoted_in = None if is_checked else _quoted_in(history, section)
-        must_stay = section.must_stay_whole or (section.min_tokens > 0 and namesake is None)
-        if (says_nothing_new or quoted_in) and not must_stay:
-            earlier = namesake
-            if earlier is None:
-                earlier = next((shown_by[item] for item in items if item in shown_by), None)
-            if earlier is not None:
-                kept[earlier] = _raised(kept[earlier], section)
-            where = kept[earlier].id if earlier is not None else quoted_in or "history"
-            dropped.append(DroppedSection.of(section, f"visible in {where}", "deduplicate"))
-            changed.append(section.id)
-            continue
-        if visible:
-            section = with_items(section, tuple([item for item in items if item not in visible]))
-            changed.append(section.id)
-        free = ids.take(section.id)
-        if free != section.id:
-            section = replace(section, id=free)
-            changed.append(section.id)
-        by_id[section.id] = index
-        shown_by |= dict.fromkeys(section.provenance.items, index)
-        kept[index] = section
-    cache.sections = {section.id: section for section in kept.values()}
+    sections, dropped, changed = _native.deduplicated(ir, positions, cache.sections)
+    cache.sections = {section.id: section for section in sections}
     after = ir
     if changed:
         meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
-        after = ir.replace(sections=tuple([kept[index] for index in sorted(kept)]), meta=meta)
+        after = ir.replace(sections=tuple(sections), meta=meta)
     return traced("deduplicate", ir, after, changed)
-
-
-def _reading_order(section: Section) -> tuple[int, float]:
-    """Return a sort key: the system, other static sections, dynamic ones by their anchor."""
-    if section.is_static:
-        return (0 if section.is_system else 1), 0
-    return 2, math.inf if section.anchor is None else section.anchor
-
-
-def _raised(kept: Section, dropped: Section) -> Section:
-    """Raise the priority and relevance of the section that stays to those of the one that goes."""
-    return replace(
-        kept,
-        priority=max(kept.priority, dropped.priority),
-        relevance=max(kept.relevance, dropped.relevance),
-    )
-
-
-def _is_entry_before(
-    item: str, section: Section, history: History, positions: Mapping[str, int]
-) -> bool:
-    """Whether an entry before the section has this id."""
-    position = positions.get(item)
-    if position is not None:
-        return _is_before(history.entry_index(position), section)
-    index = EntryId.index_of(item)
-    if index is None or item != EntryId.of(index) or index not in history.indices:
-        return False
-    return _is_before(index, section)
-
-
-def _quoted_in(history: History, section: Section) -> str | None:
-    """Return the id of an entry before the section that has all its text, word for word."""
-    quote = None if section.is_static else _quote(section)
-    position = None if quote is None else history.rows_from(0).quoting(quote)
-    if position is None or not _is_before(history.entry_index(position), section):
-        return None
-    return history.entry_id(position)
 
 
 _IDS = ("uuid", "id")
@@ -337,9 +165,3 @@ def _with_positions(known: dict[str, int], history: History, start: int) -> dict
         if isinstance(name, str)
     }
     return {**known, **new} if new else known
-
-
-def _is_before(entry_index: int, section: Section) -> bool:
-    if section.is_static:
-        return False
-    return section.anchor is None or entry_index < section.anchor

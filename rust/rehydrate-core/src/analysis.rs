@@ -6,5 +6,6 @@ pub mod memory_kinds;
 pub(crate) mod python_re;
 pub mod questions;
 pub(crate) mod scripts;
+pub mod small_talk;
 pub(crate) mod stems;
 pub mod words;

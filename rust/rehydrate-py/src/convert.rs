@@ -42,6 +42,21 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Text {
     }
 }
 
+/// An argument that the caller may give; None is a value like any other.
+pub struct Given<'py>(pub Option<Bound<'py, PyAny>>);
+
+impl Given<'_> {
+    pub const USUAL: Self = Self(None);
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(Some(value.to_owned())))
+    }
+}
+
 /// The indices in any collection.
 pub fn indices_in(collection: &Bound<'_, PyAny>) -> PyResult<FxHashSet<usize>> {
     collection.try_iter()?.map(|index| index?.extract()).collect()

@@ -1,5 +1,6 @@
 //! A selection by units and messages: what is kept of a conversation and what is dropped, and a report of each unit.
 mod blocks;
+mod explanation;
 mod reasons;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use crate::exit::Running;
 use crate::prepared::Selection;
 use crate::reading::Conversation;
 use blocks::Divided;
+pub use explanation::{Explanation, block_runs, span};
 pub use reasons::short_reason;
 use reasons::{Dropping, preview, why_dropped, why_kept};
 
@@ -62,7 +64,7 @@ impl Decision {
         dropped.map(|unit| (unit, tokens[unit], core.signals[core.best_message[unit]].coverage)).collect()
     }
 
-    /// A report of each unit: a `UnitReport`.
+    /// A report of each unit.
     ///
     /// `pins` are the units that are always kept, with the reason, and `reply` is the unit that the user answers. `cut` has the
     /// tokens of messages that are kept in part, by position; `stripped` those that a unit lost before anything was counted;
@@ -70,7 +72,7 @@ impl Decision {
     /// messages in the caller's list, where calls were parted.
     #[pyo3(signature = (*, pins, reply, target_tokens, by_coverage, divided, cut, stripped, stale, first_change, origins))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
-    fn unit_reports<'py>(
+    fn explanation<'py>(
         &self,
         py: Python<'py>,
         pins: &Bound<'py, PyDict>,
@@ -83,7 +85,7 @@ impl Decision {
         stale: HashMap<usize, i64>,
         first_change: Option<usize>,
         origins: Option<Vec<usize>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Explanation> {
         let _running = Running::begin();
         let (conversation, core) = (self.conversation.bind(py).get(), &self.selection.bind(py).get().core);
         let of = &conversation.columns;
@@ -143,7 +145,8 @@ impl Decision {
                     .into_any(),
             ])
         };
-        blocks.into_iter().enumerate().map(made).collect()
+        let reports = blocks.into_iter().enumerate().map(made).collect::<PyResult<Vec<_>>>()?;
+        Ok(Explanation::new(PyTuple::new(py, reports)?))
     }
 
     /// One record for each dropped message: a `Dropped`. `handles` are those in memory, by index of the message. Where calls
@@ -156,7 +159,7 @@ impl Decision {
         by_coverage: bool,
         handles: HashMap<usize, String>,
         origins: Option<Vec<usize>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let _running = Running::begin();
         let (conversation, core) = (self.conversation.bind(py).get(), &self.selection.bind(py).get().core);
         let (of, tokens) = (&conversation.columns, self.unit_tokens(py));
@@ -192,7 +195,7 @@ impl Decision {
                 handles.get(&of.of.rows[at].index).into_pyobject(py)?.into_any(),
             ])
         };
-        rows.into_iter().map(made).collect()
+        PyTuple::new(py, rows.into_iter().map(made).collect::<PyResult<Vec<_>>>()?)
     }
 }
 

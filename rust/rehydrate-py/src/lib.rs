@@ -30,6 +30,7 @@ mod model_names;
 mod notes;
 mod onnx;
 mod options;
+mod originals;
 mod outline;
 mod parting;
 mod passages;
@@ -40,8 +41,11 @@ mod prompt_cache;
 mod questions;
 mod reading;
 mod redact;
+mod relevance;
 mod request_body;
 mod retrieval;
+mod schema;
+mod scoring;
 mod server_text;
 mod sessions;
 mod store;
@@ -85,7 +89,7 @@ mod _native {
     #[pymodule_export]
     use super::convert::is_short_to_add;
     #[pymodule_export]
-    use super::decision::{Decision, short_reason};
+    use super::decision::{Decision, Explanation, block_runs, short_reason, span};
     #[pymodule_export]
     use super::division::{Division, divide, mark};
     #[pymodule_export]
@@ -115,7 +119,7 @@ mod _native {
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
     #[pymodule_export]
-    use super::layout::{Layout, prompt_break, shown_messages};
+    use super::layout::{Layout, check_columns, prompt_break, shown_messages};
     #[pymodule_export]
     use super::linting::{Subject, Text, is_request, lint, lint_rules, system_and_tools};
     #[pymodule_export]
@@ -129,8 +133,11 @@ mod _native {
     #[pymodule_export]
     use super::options::{checked_budget, checked_memory, checked_query, checked_ratio, pinned_indices};
     #[pymodule_export]
+    use super::originals::{HeldOriginals, handle_of_text};
+    #[pymodule_export]
     use super::outline::{
-        NameIndex, fenced_outline, names, outline_slot, read_fenced_outline, read_outline, write_outline,
+        NameIndex, check_outline, fenced_outline, names, outline_slot, outline_tokens, read_fenced_outline,
+        read_outline, write_outline,
     };
     #[pymodule_export]
     use super::parting::Parted;
@@ -141,11 +148,14 @@ mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed, message_tokens};
     #[pymodule_export]
-    use super::prompt::{broken_laws, explanation_text, placed_breakpoints, prompt_changes, prompt_rows};
+    use super::prompt::{
+        PromptRecords, broken_laws, check_section, checked_found, deduplicated, explanation_text, heading_tokens,
+        late_tokens, ordered_sections, placed_breakpoints, prompt_changes, prompt_rows, spliced, with_items,
+    };
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]
-    use super::questions::question_share;
+    use super::questions::{question_share, weighted_query};
     #[pymodule_export]
     use super::reading::{
         Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dict, as_dicts,
@@ -159,9 +169,15 @@ mod _native {
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};
     #[pymodule_export]
+    use super::relevance::{checked_relevance, hit_relevance, relevant_hits};
+    #[pymodule_export]
     use super::request_body::RequestBody;
     #[pymodule_export]
     use super::retrieval::{FetchArguments, fenced_items, fetch_arguments, request_arguments};
+    #[pymodule_export]
+    use super::schema::Schema;
+    #[pymodule_export]
+    use super::scoring::Scoring;
     #[pymodule_export]
     use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
@@ -204,8 +220,9 @@ mod _native {
     use super::unicode::{as_unicode, unicode_inside};
     #[pymodule_export]
     use super::writing::{
-        call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entry, read_call, read_tool,
-        render_entries, repaired_entries, result_entries, summary_message, tool_definition, user_message, user_part,
+        call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entries, own_entry, read_call,
+        read_tool, render_entries, repaired_entries, result_entries, seen_as_chat, summary_message, tool_definition,
+        user_message, user_part,
     };
 
     use super::*;
@@ -219,6 +236,7 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(FREED_ONCE)));
         home::settle(module.py())?;
+        module.add("SHORTEST_QUOTE", prompt::SHORTEST_QUOTE)?;
         module.add("CACHE_BYTES", rehydrate_core::engine::DEFAULT_CACHE_BYTES)?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
         module.add("REMAINDER_PREFIX", retrieval::REMAINDER_PREFIX)?;

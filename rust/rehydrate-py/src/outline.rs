@@ -1,5 +1,6 @@
 //! The outline of what is left out of a conversation, for Python: its names, its lines, and where it goes.
 mod name_index;
+mod size;
 mod slot;
 
 use pyo3::prelude::*;
@@ -14,6 +15,7 @@ use crate::exit::Running;
 use crate::fences::fenced_section;
 
 pub use name_index::NameIndex;
+pub use size::{check_outline, outline_tokens};
 pub use slot::outline_slot;
 
 /// A name, the last text that has it, the last tool input that has it, and whether people speak of it.

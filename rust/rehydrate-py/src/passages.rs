@@ -17,6 +17,7 @@ use crate::division::sliced;
 use crate::errors::{detached, to_py};
 use crate::exit::Running;
 use crate::prepared::{MIN_CONFIDENCE, relevances};
+use crate::prompt::SHORTEST_QUOTE;
 use crate::tokens::named;
 
 /// Where a part of a text begins and ends.
@@ -199,7 +200,7 @@ fn characters(bytes: &[u8]) -> usize {
 }
 
 /// The first matches with the lines around them, as many as fit in `max_tokens`, and where they are; without visible lines of
-/// `least` characters at their ends.
+/// `SHORTEST_QUOTE` characters at their ends.
 #[pyfunction]
 pub fn passage_excerpt<'py>(
     text: &Bound<'py, PyString>,
@@ -207,7 +208,6 @@ pub fn passage_excerpt<'py>(
     max_tokens: i64,
     counter: &str,
     visible_lines: &Bound<'py, PyAny>,
-    least: usize,
 ) -> PyResult<(Bound<'py, PyAny>, Vec<Place>)> {
     let _running = Running::begin();
     let py = text.py();
@@ -221,7 +221,7 @@ pub fn passage_excerpt<'py>(
         let part = lossy(part);
         Ok(i64::from(detached(py, || Ok(Engine::shared().count(&part, counter)))?) <= max_tokens)
     };
-    let (content, spans) = excerpts::excerpt(&points.0, &matches, least, is_visible, fits)?;
+    let (content, spans) = excerpts::excerpt(&points.0, &matches, SHORTEST_QUOTE, is_visible, fits)?;
     Ok((string(py, &content)?, places(spans)))
 }
 

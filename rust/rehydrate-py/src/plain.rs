@@ -167,7 +167,7 @@ fn lone<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// Where a value is in a document.
-enum At<'a, 'py> {
+pub enum At<'a, 'py> {
     Path(&'a str),
     Field(&'a At<'a, 'py>, &'a Bound<'py, PyString>),
     Key(&'a At<'a, 'py>, &'a Bound<'py, PyString>),
@@ -175,7 +175,7 @@ enum At<'a, 'py> {
 }
 
 impl<'py> At<'_, 'py> {
-    fn path(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+    pub fn path(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         let mut path = Vec::new();
         self.write(&mut path)?;
         string_of(py, &path)

@@ -9,8 +9,7 @@ use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
-use rehydrate_core::scoring::Weights;
-use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::selection::{Request, Vectors};
 use rehydrate_core::tokens::Counter;
 use rustc_hash::FxHashSet;
 
@@ -20,6 +19,7 @@ use crate::errors::detached;
 use crate::excerpts::DivisibleTexts;
 use crate::exit::Running;
 use crate::reading::{self, Draft, Row, Source};
+use crate::scoring::Scoring;
 use crate::tokens::Counts;
 
 /// What an image or a document counts: what Anthropic bills for its largest unscaled image, an upper bound for OpenAI's too.
@@ -252,7 +252,7 @@ impl Prepared {
         query: Option<Query>,
         vectors: Option<OwnVectors>,
         memory_coverage: Option<Vec<f64>>,
-        scoring: Scoring,
+        scoring: &Scoring,
         reply: Option<usize>,
         target_tokens: u64,
     ) -> PyResult<Selection> {
@@ -263,9 +263,9 @@ impl Prepared {
             asks: query.as_ref().is_some_and(|query| query.asks),
             vectors: vectors.as_ref().map(OwnVectors::as_core),
             memory_coverage: memory_coverage.as_deref(),
-            weights: Weights { recency: scoring.recency, semantic: scoring.semantic, novelty: scoring.novelty },
-            signals: if scoring.signals == "calibrated" { SignalMode::Calibrated } else { SignalMode::Raw },
-            packing: if scoring.packing == "coverage" { PackMode::Coverage } else { PackMode::Greedy },
+            weights: scoring.weights(),
+            signals: scoring.signal_mode(),
+            packing: scoring.pack_mode(),
             reply: reply.filter(|&unit| unit < self.core.unit_count()),
             target_tokens,
         };
@@ -313,29 +313,6 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Query {
             text: value.getattr("text")?.extract()?,
             weight: value.getattr("weight")?.extract()?,
             asks: value.getattr("asks")?.extract()?,
-        })
-    }
-}
-
-/// How units are scored and packed.
-struct Scoring {
-    recency: f64,
-    semantic: f64,
-    novelty: f64,
-    signals: String,
-    packing: String,
-}
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Scoring {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self {
-            recency: value.getattr("recency")?.extract()?,
-            semantic: value.getattr("semantic")?.extract()?,
-            novelty: value.getattr("novelty")?.extract()?,
-            signals: value.getattr("signals")?.extract()?,
-            packing: value.getattr("packing")?.extract()?,
         })
     }
 }

@@ -1,10 +1,14 @@
-//! What is asked of a prompt: the laws that it breaks, its table, the changes from it to another, and where it is cached.
+//! What is asked of a prompt and its sections: the laws that it breaks, its table, the changes from it to another, and where it is cached.
 //!
 //! `rehydrate.prompt.reports` has the records of the reports, and says what they mean.
 mod breakpoints;
 mod changes;
 mod laws;
+mod order;
+mod records;
 mod rows;
+mod sections;
+mod splicing;
 mod text;
 
 use pyo3::call::PyCallArgs;
@@ -14,7 +18,11 @@ use pyo3::types::{PyString, PyTuple};
 pub use breakpoints::placed_breakpoints;
 pub use changes::prompt_changes;
 pub use laws::broken_laws;
+pub use order::ordered_sections;
+pub use records::PromptRecords;
 pub use rows::prompt_rows;
+pub use sections::{check_section, checked_found};
+pub use splicing::{SHORTEST_QUOTE, deduplicated, heading_tokens, late_tokens, spliced, with_items};
 pub use text::explanation_text;
 
 use crate::interned::record;
@@ -93,6 +101,7 @@ record! {
         name: Bound<'py, PyString>,
         status: Bound<'py, PyString>,
         sections: Bound<'py, PyAny>,
+        tokens: Tokens,
         detail: Bound<'py, PyString>,
     }
 }

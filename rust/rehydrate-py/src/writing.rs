@@ -33,7 +33,7 @@ use crate::interned::interned;
 use crate::reading::{Fields, codex_items, is_blank, merged_lines, text_of};
 
 use contents::Reader;
-pub use from_langchain::langchain_to_openai;
+pub use from_langchain::{langchain_to_openai, seen_as_chat};
 pub use marks::marked;
 pub use neutral::Sent;
 pub(crate) use neutral::dict;
@@ -163,6 +163,26 @@ pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bou
         // Providers that use the chat format have keys of their own.
         _ => Ok(entry.clone()),
     }
+}
+
+/// Entries of a format from their JSON: Converse's media are bytes again.
+#[pyfunction]
+pub fn own_entries<'py>(values: Vec<Bound<'py, PyAny>>, format: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let _running = Running::begin();
+    if format != "bedrock" {
+        return Ok(values);
+    }
+    let own = |value: Bound<'py, PyAny>| -> PyResult<Bound<'py, PyAny>> {
+        let Ok(entry) = value.cast::<PyDict>() else { return Ok(value) };
+        let content = interned!(value.py(), "content");
+        if !entry.get_item(content)?.is_some_and(|content| content.is_instance_of::<PyList>()) {
+            return Ok(value);
+        }
+        let made = entry.copy()?;
+        made.set_item(content, bedrock::own(&value)?.get_item(content)?)?;
+        Ok(made.into_any())
+    };
+    values.into_iter().map(own).collect()
 }
 
 /// A history of another format.

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rehydrate import Budget, Context, ContextJIT, Memory, count_tokens
+from rehydrate._native import heading_tokens
 from rehydrate.memory import MemoryItem
 from rehydrate.prompt.counting import text_tokens
-from rehydrate.prompt.splicing import heading_tokens
 from tests.context.jit.test_jit import NOON, answer_of, call, long_conversation
 
 BEGUN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)

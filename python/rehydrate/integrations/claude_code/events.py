@@ -159,9 +159,8 @@ def user_prompt(given: HookInput) -> Reply:
     prompt = given.text("prompt").strip()[:MAX_QUERY_CHARS]
     if not prompt or prompt.startswith(("/", "!", "#")) or not given.home.memory.exists():
         return None
-    from rehydrate._native import fence_tags
+    from rehydrate._native import fence_tags, relevant_hits
     from rehydrate.integrations.claude_code.home import Records
-    from rehydrate.prompt.sources.memory import relevant_hits
 
     with given.home.open_memory(given.project) as memory:
         found = memory.search(prompt, MAX_MEMORIES)

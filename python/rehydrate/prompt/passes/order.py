@@ -5,23 +5,12 @@ Static sections are before dynamic ones, and in each group the most relevant at 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping
 from typing import Any
 
-from rehydrate._native import marks_in, placed_breakpoints
+from rehydrate._native import marks_in, ordered_sections, placed_breakpoints
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.section import CompositionMode, Position, Section
-
-_MODES = {
-    CompositionMode.HIERARCHICAL: 0,
-    CompositionMode.CONSTRAINT: 1,
-    CompositionMode.ADDITIVE: 2,
-    CompositionMode.CONTEXTUAL: 3,
-}
-_POSITIONS = {Position.START: 0, Position.MIDDLE: 1, Position.END: 2}
 
 
 def order(ir: PromptIR, target: Target) -> PromptIR:
@@ -33,45 +22,11 @@ def order(ir: PromptIR, target: Target) -> PromptIR:
     relevant are at the ends, because models read the middle worst.
     """
     del target
-    ordered = sorted(ir.sections, key=_key)
-    sections: list[Section] = []
-    for (layer, *_), group in groupby(ordered, key=_key):
-        members = list(group)
-        sections += members if layer < 2 else by_edges(members)
+    sections = ordered_sections(ir.sections)
     moved = [
         after.id for before, after in zip(ir.sections, sections, strict=True) if before is not after
     ]
     return traced("order", ir, ir.with_sections(sections), moved)
-
-
-def by_edges(sections: Sequence[Section]) -> list[Section]:
-    """Put the best section last, the next best first, and so on, with the worst in the middle.
-
-    Sections that prefer the start or the end are there, the best of them outermost.
-    """
-
-    def best_first(position: Position) -> list[Section]:
-        members = [section for section in sections if section.position is position]
-        # By id at last: sections that are ordered again, as in the next prompt, must not move.
-        return sorted(members, key=lambda each: (-each.priority, -each.relevance, each.id))
-
-    middle = best_first(Position.MIDDLE)
-    # Models read best what is nearest to the user's words.
-    return [
-        *best_first(Position.START),
-        *middle[1::2],
-        *reversed(middle[0::2]),
-        *reversed(best_first(Position.END)),
-    ]
-
-
-def _key(section: Section) -> tuple[int, int, int, float]:
-    """Return the layer; the mode and position in the system; the anchor of a dynamic section."""
-    if section.is_system:
-        return 0, _MODES[section.mode], _POSITIONS[section.position], 0
-    if section.is_static:
-        return 1, 0, _POSITIONS[section.position], 0
-    return 2, 0, 0, math.inf if section.anchor is None else section.anchor
 
 
 def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:

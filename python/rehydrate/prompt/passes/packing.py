@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from rehydrate import _native
 from rehydrate.compact.result import ChangedEntry
-from rehydrate.compact.scoring import Scoring, WeightedQuery
-from rehydrate.compact.signals import ExternalSignals, model_vectors
+from rehydrate.compact.signals import ExternalSignals, WeightedQuery, model_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Message, Piece, PieceKind
 from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
@@ -25,7 +24,7 @@ from rehydrate.prompt.section import CompositionMode, Section
 
 Keep = Callable[[str], "str | None"]
 """Stores the whole of a text, and returns its handle."""
-_PROFILE = Scoring.named("balanced")
+_PROFILE = _native.Scoring.named("balanced")
 _count = partial(_native.message_tokens, counter=COUNTER)
 _LEAST_WEIGHT = 0.5
 """The relevance is added to it. At 0.5 a section has the weight of a user message."""

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from rehydrate import _native
 from rehydrate._native import PrefixBinding
-from rehydrate.compact.outline import outline_tokens
-from rehydrate.compact.scoring import last_user_text, weighted_query
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, WAITS, thinking_model, why_waiting
 from rehydrate.messages import PROVIDER_OF, SYSTEM_APART, Conversation
@@ -79,8 +77,9 @@ class _Pruning:
         self._conversation: Conversation = ir.history.conversation
         query = ir.request.query.strip()
         # A query that repeats the last user turn has no weight of its own if that is long ago.
-        is_last_turn = query == last_user_text(self._conversation)
-        self._query = weighted_query(self._conversation, None if is_last_turn else query or None)
+        is_last_turn = query == self._conversation.last_user_text()
+        asked = None if is_last_turn else query or None
+        self._query = _native.weighted_query(self._conversation, asked)
         self._binding = binding_of(ir, target)
         self._units = units = self._conversation.units
         pins = set(self._conversation.pins(thoughts=self._binding.needs_thoughts))
@@ -103,7 +102,7 @@ class _Pruning:
         if provider in SYSTEM_APART:
             left -= _BEGINNING_TOKENS
         before = prompt_tokens(self._original)
-        outline = outline_tokens(self._target.outline, before, left)
+        outline = _native.outline_tokens(self._target.outline, before, left)
         self._outlining = self._outlining._replace(room_tokens=outline)
         left -= outline
         left -= self._keep_last(left)

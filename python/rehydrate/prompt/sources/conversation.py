@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import Passages
-from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Deadline, model_vectors
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
@@ -174,7 +173,7 @@ class _Read:
         if embed not in self._prepared:
             self._prepared[embed] = _native.Prepared(
                 self.history.conversation,
-                weight_of=Scoring.named("balanced").weight_of,
+                weight_of=_native.Scoring.named("balanced").weight_of,
                 counter=COUNTER,
                 embed=embed,
                 calibrated=True,

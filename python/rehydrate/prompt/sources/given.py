@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import NoneType
 from typing import Any, Unpack
 
 from rehydrate import formats
 from rehydrate._check import check_list
-from rehydrate._native import as_dicts, as_sequence, is_langchain_message
+from rehydrate._native import as_dicts, as_sequence, checked_found, is_langchain_message
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import (
     CompositionMode,
-    DroppedSection,
     Position,
     Priority,
     Provenance,
@@ -37,16 +35,6 @@ from rehydrate.prompt.sources.source import (
 
 DEFAULT_TRUST = 0.8
 """Trust of content without a trust of its own: data of the caller's, never instructions."""
-
-_FIELDS: Mapping[str, type | tuple[type, ...]] = {
-    "id": str,
-    "provenance": Provenance,
-    "title": str,
-    "handle": (str, NoneType),
-    "anchor": (int, NoneType),
-    "metadata": Mapping,
-}
-"""Types of the fields that a Section does not check itself; a prompt relies on them."""
 
 
 def function(
@@ -78,12 +66,11 @@ def as_found(answer: Any, source: HydrationSource) -> Found:
     >>> as_found("Rain.", weather).sections[0].id
     'weather'
     """
-    if isinstance(answer, Found):
-        found = _checked(answer, source.name)
-    elif answer is None:
-        found = Found()
-    else:
-        found = _checked(Found(_sections(answer, source.name, source.priority)), source.name)
+    if answer is None:
+        answer = Found()
+    elif not isinstance(answer, Found):
+        answer = Found(_sections(answer, source.name, source.priority))
+    found: Found = checked_found(answer, source.name)
     sections: Sequence[Section] = found.sections
     if not source.ignores_budget:
         sections = _with_own_ids(sections, source.name)
@@ -126,43 +113,6 @@ def _answered_section(entry: Any, index: int, source: str, priority: Priority) -
     raise InvalidArgumentError(
         f"source {source!r} returned {_type_name(entry)} at index {index}; return a text, a "
         "Section, a Hit, a MemoryItem, messages, or a list of one of these"
-    )
-
-
-def _checked(found: Found, source: str) -> Found:
-    """Return the `Found` with its sequences as tuples, if all its values have the right types."""
-    for name, type_ in (
-        ("sections", Section),
-        ("tools", ToolDef),
-        ("dropped", DroppedSection),
-        ("degraded", str),
-    ):
-        for entry in getattr(found, name):
-            if not isinstance(entry, type_):
-                raise InvalidArgumentError(
-                    f"source {source!r} returned {_type_name(entry)} among its {name}; "
-                    f"each is a {type_.__name__}"
-                )
-    for section in found.sections:
-        for name, types in _FIELDS.items():
-            if not isinstance(getattr(section, name), types):
-                raise InvalidArgumentError(
-                    f"source {source!r} returned a Section whose {name} is "
-                    f"{_type_name(getattr(section, name))}"
-                )
-    has_history = found.history is None or (
-        isinstance(found.history, History) and all(type(n) is int for n in found.history.tokens)
-    )
-    if not has_history or not isinstance(found.off, str):
-        raise InvalidArgumentError(
-            f"source {source!r} returned a Found with {_type_name(found.history)} as its history "
-            f"and {_type_name(found.off)} as off; pass a History and a string"
-        )
-    return found._replace(
-        sections=tuple(found.sections),
-        tools=tuple(found.tools),
-        dropped=tuple(found.dropped),
-        degraded=tuple(found.degraded),
     )
 
 

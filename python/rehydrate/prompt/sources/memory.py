@@ -8,14 +8,11 @@ no item holds count as missing.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Unpack
 
-from rehydrate._native import checked_filters, checked_limit
+from rehydrate._native import checked_filters, checked_limit, checked_relevance, relevant_hits
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.folder import HotMemory
 from rehydrate.memory.items import MAX_LIMIT, Filters
 from rehydrate.prompt.counting import counted_sections, text_tokens
@@ -55,13 +52,6 @@ LoCoMo conversations choose 0.6 for the fifth; chunks of notes are longer and ma
 nothing for 83% of general questions and 77% of those about another conversation (0% without a
 threshold), and 0.65 instead of 0.71 of the evidence for questions about its own: the model can ask
 for what is missing (`benches/python/relevance.py`)."""
-MIN_HIT_RELEVANCE = 0.1
-"""Relevance that every further hit must have; one with less shares next to nothing with the query.
-"""
-IDEOGRAPH_FACTOR = 0.5
-"""Factor of the threshold for a query in ideographs. Its words are single characters and pairs, and
-a paraphrase shares fewer of them (eight questions and their answers in Chinese: 0.29 to 1.29; ten
-unrelated ones: at most 0.25)."""
 
 
 def hot(
@@ -301,56 +291,3 @@ def section_of_hit(
 def score_of(hit: Hit) -> float:
     """Return a hit's score in its search, from 0 to 1."""
     return min(max(hit.score, 0.0), 1.0)
-
-
-def relevant_hits(
-    hits: Sequence[Hit], query: str, min_relevance: float = MIN_RELEVANCE
-) -> list[Hit]:
-    """Return the hits that are about the query, in their order.
-
-    Returns none if the best hit has less than ``min_relevance``.
-
-    >>> relevant_hits([], "Which port?")
-    []
-    """
-    if min_relevance <= 0:
-        return list(hits)
-    words = _WORD.findall(query.lower())
-    if _SMALL_TALK.issuperset(words):
-        return []
-    if 2 * len(_IDEOGRAPH.findall(query)) > sum(map(len, words)):
-        min_relevance *= IDEOGRAPH_FACTOR
-    relevances = [relevance_of(hit) for hit in hits]
-    if max(relevances, default=0.0) < min_relevance:
-        return []
-    floor = min(MIN_HIT_RELEVANCE, min_relevance)
-    return [hit for hit, relevance in zip(hits, relevances, strict=True) if relevance >= floor]
-
-
-def relevance_of(hit: Hit) -> float:
-    """Return a hit's relevance to the query, from 0 to 2, the same in every search."""
-    if hit.cosine is None:  # no vector: the words count for the meaning too
-        return 2 * hit.trigram
-    return hit.trigram + max(hit.cosine, 0.0)
-
-
-def checked_relevance(value: object) -> float:
-    """Return a relevance from 0 to 2; raises InvalidArgumentError for anything else."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 2:  # type: ignore[operator]
-        raise InvalidArgumentError(
-            f"min_relevance is {value!r}; pass a number from 0 (whatever is found) to 2"
-        )
-    return float(value)  # type: ignore[arg-type]
-
-
-_SMALL_TALK_WORDS = (
-    "a again alright and bye cheers continue cool day do evening fine go good goodbye great hello "
-    "hey hi how i is it k let me morning much next night nice no nope of ok okay on one perfect "
-    "please right so sounds sure thank thanks that the then there this thx to well what yeah yep "
-    "yes you your ahead are for now s"
-)
-_SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
-"""Words of messages that ask for nothing: a query of nothing but these finds no hit."""
-_WORD = re.compile(r"\w+")
-_IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")

@@ -3,9 +3,12 @@ use std::ops::Range;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
+use rehydrate_core::excerpts::grouped;
 use rustc_hash::FxHashMap;
 
-use crate::errors::is_no_message;
+use crate::checks::{SHOWN, refused, shown};
+use crate::errors::{is_no_message, raise};
+use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Conversation, text_of};
 
@@ -40,7 +43,14 @@ impl<'py> History<'py> {
 
     /// The index in the caller's list of the entry of a row.
     pub fn entry_index(&self, row: usize) -> PyResult<usize> {
-        if self.indices.is_empty() { Ok(row) } else { self.indices.get_item(row)?.extract() }
+        if self.indices.is_empty() {
+            return Ok(row);
+        }
+        let index = self.indices.get_item(row)?;
+        index_of(&index).ok_or_else(|| {
+            let problem = format!("history: entry_indices[{row}] is {}", shown(&index, SHOWN));
+            refused(index.py(), format!("{problem}; {INDEX_REMEDY}"))
+        })
     }
 
     pub fn entry_id(&self, row: usize) -> PyResult<Bound<'py, PyAny>> {
@@ -59,7 +69,8 @@ impl<'py> History<'py> {
     /// The tokens of these rows together, as far as they were counted.
     pub fn tokens_of(&self, rows: Range<usize>) -> PyResult<Tokens> {
         let mut sum = 0;
-        for tokens in self.tokens.iter().skip(rows.start).take(rows.len()) {
+        for row in rows.start..rows.end.min(self.tokens.len()) {
+            let tokens = self.tokens.get_item(row)?;
             sum += match tokens.extract::<i64>() {
                 Ok(tokens) => tokens.into(),
                 Err(_) => tokens.extract::<Tokens>()?,
@@ -126,6 +137,37 @@ impl<'py> History<'py> {
         let first = self.first_said()?.map_or(0, |(first, _)| first);
         Ok(self.entry_index(first)? == first)
     }
+}
+
+/// The largest index that an id such as `history[12]` has.
+const MAX_INDEX: u64 = 9_999_999_999_999_999;
+const INDEX_REMEDY: &str = "pass the entry's index in your list, a whole number from 0 to 9999999999999999";
+
+/// An entry's index in the caller's list; None for anything else.
+fn index_of(value: &Bound<'_, PyAny>) -> Option<usize> {
+    value.extract::<u64>().ok().filter(|&index| index <= MAX_INDEX).and_then(|index| index.try_into().ok())
+}
+
+/// Refuse a history from JSON whose columns do not fit its entries; raises UnreadableIRError.
+#[pyfunction]
+pub fn check_columns(history: &Bound<'_, PyAny>) -> PyResult<()> {
+    let _running = Running::begin();
+    let (py, of) = (history.py(), History::of(history.clone())?);
+    let refuse = |path: String, problem: String, remedy| raise(py, "UnreadableIRError", (path, problem, remedy));
+    let size = of.entries.len();
+    for (name, column) in [("tokens", &of.tokens), ("entry_indices", &of.indices)] {
+        if !column.is_empty() && column.len() != size {
+            let problem = format!("has {} numbers for {} entries", grouped(column.len() as u64), grouped(size as u64));
+            return Err(refuse(format!("history.{name}"), problem, "give each entry one, or leave out"));
+        }
+    }
+    for (row, index) in of.indices.iter().enumerate() {
+        if index_of(&index).is_none() {
+            let path = format!("history.entry_indices[{row}]");
+            return Err(refuse(path, format!("is {}", shown(&index, SHOWN)), INDEX_REMEDY));
+        }
+    }
+    Ok(())
 }
 
 /// The entry's index in an id such as `history[12]`.

@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PySet, PyString};
+use pyo3::types::{PyDict, PyList, PySet, PyString};
 use rustc_hash::FxHashSet;
 
 use super::{Dropped, Prompt, Section, Trace, joined, say};
@@ -19,11 +19,15 @@ pub fn prompt_rows<'py>(ir: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny
     let py = ir.py();
     let mut prompt: Prompt<'py> = ir.extract()?;
     let changing = changing_passes(py, &mut prompt)?;
+    let history = History::of(ir.getattr(interned!(py, "history"))?)?;
+    let rows = 0..history.entries.len();
     let mut table = Table {
         py,
         prompt,
+        passes: passes_by_id(py, &changing)?,
         changing,
-        history: History::of(ir.getattr(interned!(py, "history"))?)?,
+        indices: rows.map(|row| history.entry_index(row)).collect::<PyResult<_>>()?,
+        history,
         row: py.import("rehydrate.prompt.reports")?.getattr("PromptRow")?,
         rows: Vec::new(),
     };
@@ -38,7 +42,7 @@ pub fn prompt_rows<'py>(ir: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny
 type Gone<'a, 'py> = (usize, &'a Dropped<'py>);
 
 /// Of the passes, taken out of the prompt, those that changed more than what has a breakpoint.
-fn changing_passes<'py>(py: Python<'py>, prompt: &mut Prompt<'py>) -> PyResult<Vec<Trace<'py>>> {
+pub fn changing_passes<'py>(py: Python<'py>, prompt: &mut Prompt<'py>) -> PyResult<Vec<Trace<'py>>> {
     let marks = PySet::new(py, &prompt.breakpoints)?;
     let mut passes = Vec::new();
     for trace in std::mem::take(&mut prompt.meta.trace) {
@@ -50,12 +54,32 @@ fn changing_passes<'py>(py: Python<'py>, prompt: &mut Prompt<'py>) -> PyResult<V
     Ok(passes)
 }
 
+/// By the id of what passes changed, a list of their names.
+pub fn passes_by_id<'py>(py: Python<'py>, passes: &[Trace<'py>]) -> PyResult<Bound<'py, PyDict>> {
+    let found = PyDict::new(py);
+    for trace in passes {
+        let ids = PyDict::new(py); // each once
+        trace.changed.iter().try_for_each(|id| ids.set_item(id, ()))?;
+        for id in ids.keys() {
+            match found.get_item(&id)? {
+                Some(names) => names.cast::<PyList>()?.append(&trace.name)?,
+                None => found.set_item(id, PyList::new(py, [&trace.name])?)?,
+            }
+        }
+    }
+    Ok(found)
+}
+
 struct Table<'py> {
     py: Python<'py>,
     prompt: Prompt<'py>,
     /// The passes that did more than set breakpoints: those have a column of their own.
     changing: Vec<Trace<'py>>,
+    /// By the id of what they changed, a list of their names.
+    passes: Bound<'py, PyDict>,
     history: History<'py>,
+    /// By row, the index of its entry in the caller's list.
+    indices: Vec<usize>,
     /// `PromptRow`
     row: Bound<'py, PyAny>,
     rows: Vec<Bound<'py, PyAny>>,
@@ -100,6 +124,10 @@ impl<'py> Table<'py> {
 
     /// Add static sections, the system's first; then the history with the dynamic sections.
     fn add_sections_and_history(&mut self) -> PyResult<()> {
+        let mut highest = self.indices.clone(); // of this entry and those before it
+        for row in 1..highest.len() {
+            highest[row] = highest[row].max(highest[row - 1]);
+        }
         let (mut system, mut others) = (Vec::new(), Vec::new());
         let mut inserted: BTreeMap<usize, Vec<Bound<'py, PyDict>>> = BTreeMap::new();
         let mut default = None;
@@ -111,10 +139,7 @@ impl<'py> Table<'py> {
                 continue;
             }
             let before = match section.anchor {
-                Some(anchor) => self
-                    .history
-                    .row_from(anchor.clamp(0, i64::MAX.into()) as i64)?
-                    .unwrap_or(self.history.entries.len()),
+                Some(anchor) => highest.partition_point(|&index| (index as i128) < anchor),
                 None => match default {
                     Some(known) => known,
                     None => *default.insert(self.last_user_turn()?),
@@ -138,13 +163,8 @@ impl<'py> Table<'py> {
     fn section(&self, section: &Section<'py>, number: usize) -> PyResult<Bound<'py, PyDict>> {
         let py = self.py;
         let passes = PyDict::new(py); // each once, in order
-        for trace in &self.changing {
-            for id in &trace.changed {
-                if id.as_any().eq(&section.id)? {
-                    passes.set_item(&trace.name, ())?;
-                    break;
-                }
-            }
+        if let Some(names) = self.passes.get_item(&section.id)? {
+            names.try_iter()?.try_for_each(|name| passes.set_item(name?, ()))?;
         }
         let mut reasons = Vec::new();
         if !passes.is_empty() {
@@ -182,7 +202,7 @@ impl<'py> Table<'py> {
     fn add_history(&mut self, inserted: &BTreeMap<usize, Vec<Bound<'py, PyDict>>>) -> PyResult<()> {
         let (py, size) = (self.py, self.history.entries.len());
         let marks: FxHashSet<usize> = self.prompt.breakpoints.iter().filter_map(index_in).collect();
-        let indices = (0..size).map(|row| self.history.entry_index(row)).collect::<PyResult<Vec<_>>>()?;
+        let indices = self.indices.clone();
         let mut edges = BTreeSet::from([0, size]);
         edges.extend(inserted.keys().copied());
         edges.extend((0..size).filter(|&row| marks.contains(&indices[row])).map(|row| row + 1));
@@ -244,8 +264,7 @@ impl<'py> Table<'py> {
     fn add_dropped(&mut self) -> PyResult<()> {
         let py = self.py;
         let sections = PySet::new(py, self.prompt.sections.iter().map(|section| &section.id))?;
-        let rows = 0..self.history.entries.len();
-        let kept: BTreeSet<usize> = rows.map(|row| self.history.entry_index(row)).collect::<PyResult<_>>()?;
+        let kept: BTreeSet<usize> = self.indices.iter().copied().collect();
         let mut made = Vec::new();
         let mut run: Vec<Gone<'_, 'py>> = Vec::new();
         for dropped in &self.prompt.meta.dropped {

@@ -5,11 +5,10 @@
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 use rustc_hash::FxHashMap;
 
-use super::checks::{Wanted, read};
 use super::conversation::Conversation;
 use super::draft::Draft;
 use super::fields::{Fields, listed};
@@ -262,8 +261,7 @@ pub fn without_stale_thinking<'py>(
             .collect();
         if pieces.is_empty() {
             // A text that says so may be in its place.
-            let format = Wanted::Named(PyString::new(py, of.format_name()).into_any());
-            let (said, _) = read(PyList::new(py, [left])?.as_any(), format)?;
+            let said = read_entries(of.format_name(), PyList::new(py, [left])?.as_any())?;
             pieces = said.columns.of.pieces.iter().map(|(text, kind)| (text.clone_ref(py), *kind)).collect();
         }
         rest.copy_with(py, &whole, number, pieces);

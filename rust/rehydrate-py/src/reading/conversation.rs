@@ -533,8 +533,15 @@ impl Conversation {
         self.last_turn().map(|at| self.message(py, at)).transpose()
     }
 
+    /// The text of the last user turn; "" where there is none.
+    pub fn last_user_text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let Some(message) = self.last_user_message(py)? else { return Ok(PyString::new(py, "")) };
+        let text = message.getattr(interned!(py, "text"))?;
+        Ok(text.call_method0(interned!(py, "strip"))?.cast_into()?)
+    }
+
     /// The unit with the last user turn.
-    fn last_user_turn(&self) -> Option<usize> {
+    pub fn last_user_turn(&self) -> Option<usize> {
         self.last_turn().map(|at| self.unit(at))
     }
 

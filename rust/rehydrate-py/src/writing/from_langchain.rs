@@ -3,7 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use super::neutral::dict;
-use crate::errors::raise;
+use crate::errors::{is_no_message, raise};
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, LangchainMessage, arguments, as_message, langchain_role, text_of};
@@ -25,6 +25,23 @@ const SPEAKS_OTHERWISE: &[&str] = &["tool_calls", "function_call", "refusal", "a
 pub fn langchain_to_openai<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let _running = Running::begin();
     messages.try_iter()?.enumerate().map(|(index, raw)| message(&raw?, index)).collect()
+}
+
+/// The position and the dict of chat of each message that a model sees; a dict among them stays as it is.
+#[pyfunction]
+pub fn seen_as_chat<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
+    let _running = Running::begin();
+    let mut seen = Vec::new();
+    for (position, raw) in messages.try_iter()?.enumerate() {
+        let raw = raw?;
+        match message(&raw, 0) {
+            Ok(entry) => seen.push((position, entry.into_any())),
+            Err(error) if !is_no_message(raw.py(), &error)? => return Err(error),
+            Err(_) if Fields::of(&raw).is_some() => seen.push((position, raw)),
+            Err(_) => {} // an order to a graph's state
+        }
+    }
+    Ok(seen)
 }
 
 fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyDict>> {
