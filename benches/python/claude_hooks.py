@@ -27,10 +27,8 @@ from benches.python.relevance import GENERAL
 from benches.python.sources import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Memory
-from rehydrate._native import relevant_hits, said_entries
+from rehydrate._native import last_turns, relevant_hits, said_entries, used_names
 from rehydrate.integrations.claude_code import EVENTS, Home
-from rehydrate.integrations.claude_code.compaction import used_names
-from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.retention import read_locomo
 
 PROJECT = "/work/measured"

@@ -4,6 +4,7 @@ import builtins
 from collections.abc import (
     Callable,
     Collection,
+    Container,
     Iterable,
     Iterator,
     Mapping,
@@ -12,6 +13,7 @@ from collections.abc import (
 )
 from datetime import datetime, tzinfo
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, Unpack, final
 
 from typing_extensions import disjoint_base
@@ -104,17 +106,22 @@ __all__ = [
     "PromptRecords",
     "Replies",
     "RequestBody",
+    "RequestItem",
     "RowHashes",
     "Schema",
     "Scoring",
     "SeenLines",
     "Selection",
+    "SessionFile",
+    "SessionOutline",
     "SessionPart",
+    "SessionRecord",
     "ShortenedText",
     "Span",
     "Subject",
     "Text",
     "TextIndex",
+    "ToolArguments",
     "TranscriptReader",
     "__version__",
     "after_fork",
@@ -190,6 +197,7 @@ __all__ = [
     "differing_texts",
     "divide",
     "embed",
+    "end_to_end",
     "entries_of",
     "entries_without_thinking",
     "entry_inputs",
@@ -217,10 +225,12 @@ __all__ = [
     "heading_tokens",
     "hit_lines",
     "hit_relevance",
+    "in_blocks",
     "input_texts",
     "instructions_kept",
     "is_answer",
     "is_langchain_message",
+    "is_own_request",
     "is_request",
     "is_scan",
     "is_server_url",
@@ -232,10 +242,13 @@ __all__ = [
     "json_row",
     "kept_values",
     "kind_of",
+    "known_ancestor",
     "known_name",
     "langchain_fields",
     "langchain_to_openai",
     "last_compaction",
+    "last_summary",
+    "last_turns",
     "late_tokens",
     "line_content",
     "line_is_seen",
@@ -270,7 +283,6 @@ __all__ = [
     "own_entries",
     "own_entry",
     "page_end",
-    "paired_entries",
     "paragraphs",
     "parse_time_range",
     "parsed_docstring",
@@ -288,6 +300,7 @@ __all__ = [
     "provider_error",
     "provider_name",
     "provider_of",
+    "put_back",
     "question_share",
     "read",
     "read_answer",
@@ -297,12 +310,14 @@ __all__ = [
     "read_outline",
     "read_places",
     "read_server_text",
+    "read_session",
     "read_tool",
     "redact_inside",
     "redacted_records",
     "redacted_text",
     "refusal",
     "refuse_copy",
+    "refused_request",
     "relevant_hits",
     "render_entries",
     "repaired_entries",
@@ -353,17 +368,20 @@ __all__ = [
     "tool_inputs",
     "transcript_branch",
     "transcript_lines",
+    "transcripts",
     "unicode_inside",
     "unit_memory",
     "unit_text",
     "unmarked",
     "usage_attributes",
+    "used_names",
     "user_message",
     "user_part",
     "user_text",
     "value_text",
     "visible_text",
     "weighted_query",
+    "with_exchanges",
     "with_items",
     "without_calls",
     "without_marks",
@@ -1923,42 +1941,119 @@ class TranscriptReader:
     def is_at_end(self) -> bool: ...
     def objects(self, max_bytes: int) -> list[dict[str, Any]]: ...
 
-# What the next lines say: what is to be found, in batches of chunks with their times; the times of
-# the first and the last line; and what they tell of the session.
+# The transcripts below the agents' folders, the last changed first; links are not followed.
+def transcripts(roots: Sequence[tuple[str, PathLike[str]]]) -> list[SessionFile]: ...
+
 @final
-class SessionPart:
-    def __new__(
-        cls,
-        reader: TranscriptReader,
-        max_bytes: int,
-        tips: Sequence[str],
-        as_time: Callable[[str], datetime | None],
-    ) -> SessionPart: ...
+class SessionFile:
     @property
-    def went_back(self) -> bool: ...
+    def path(self) -> Path: ...
     @property
-    def tips(self) -> tuple[str, ...]: ...
+    def agent(self) -> str: ...
     @property
-    def project(self) -> str: ...
+    def size(self) -> int: ...
+    # The agent's own name for the session.
+    @property
+    def id(self) -> str: ...
+    # How many bytes are still to be read; None where there is nothing new to read.
+    def unread(self, known: SessionRecord | None) -> int | None: ...
+
+# A transcript as an index knows it: how far it was read, and what its lines tell of the session.
+@final
+class SessionRecord:
+    # From a row; raises KeyError, TypeError, ValueError or OverflowError for anything else.
+    @staticmethod
+    def of(row: dict[str, Any]) -> SessionRecord: ...
+    @property
+    def row(self) -> dict[str, Any]: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    # The source of its items: a digest, in which no secret can be.
+    @property
+    def source(self) -> str: ...
     @property
     def title(self) -> str: ...
     @property
-    def words(self) -> str: ...
+    def project(self) -> str: ...
     @property
-    def times(self) -> tuple[str, str] | None: ...
+    def first(self) -> str: ...
     @property
-    def batches(self) -> list[list[tuple[str, datetime | None]]]: ...
+    def last(self) -> str: ...
+    # Lines that could not be read.
+    @property
+    def broken(self) -> int: ...
+    @property
+    def is_at_end(self) -> bool: ...
+    # Whether any of it may have been said between these times.
+    def within(self, after: datetime | None, before: datetime | None) -> bool: ...
+
+# Reads on from where a record says, or anew. A file that cannot be read counts as read: it is tried
+# again when it changes.
+def read_session(file: SessionFile, known: SessionRecord | None, max_bytes: int) -> SessionPart: ...
+
+@final
+class SessionPart:
+    # From now on.
+    @property
+    def record(self) -> SessionRecord: ...
+    # Whether what was known of the session before is to be forgotten.
+    @property
+    def begins_anew(self) -> bool: ...
+    # Chunks of what was said, to be added in these batches: each a text and its time.
+    @property
+    def batches(self) -> list[list[tuple[str, datetime]]]: ...
+    @property
+    def bytes(self) -> int: ...
+
+# A session at a glance. Names take about `budget_tokens`. Raises OSError.
+@final
+class SessionOutline:
+    def __new__(cls, file: SessionFile, budget_tokens: float, max_turns: int) -> SessionOutline: ...
+    # The time and the words of user turns.
+    @property
+    def turns(self) -> list[tuple[str, str]]: ...
+    @property
+    def omitted_turns(self) -> int: ...
+    # By use: the tool that was called with them, or where they were.
+    @property
+    def names(self) -> dict[str, list[str]]: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def broken_lines(self) -> int: ...
+    # As a model reads it, in a fence.
+    @property
+    def text(self) -> str: ...
 
 # What was said in a line: the speaker ("user", "assistant", "call" of a tool) and the text.
 def said_in(line: Mapping[str, Any]) -> list[tuple[str, str]]: ...
 def words_of_user(message: Mapping[str, Any]) -> str: ...
 def clean_text(text: str, max_chars: int) -> str: ...
 
-# The entries in lines of an agent's, and those of them whose calls and results are both there.
+# The entries in lines of an agent's.
 def said_entries(
     lines: Iterable[Mapping[str, Any]], agent: str, ancestor: Callable[[str], str]
 ) -> list[dict[str, Any]]: ...
-def paired_entries(entries: Sequence[dict[str, Any]], agent: str) -> list[dict[str, Any]]: ...
+
+# Of the end of a transcript: the last lines that were said, without results whose calls are not
+# there, and Codex' last summary ("" for none). Both raise OSError.
+def last_turns(path: PathLike[str], agent: str) -> list[dict[str, Any]]: ...
+def last_summary(path: PathLike[str]) -> str: ...
+
+# The id of the last line at this one or before it that is known; the id itself where there is none.
+# The file is read backwards from an offset on.
+def known_ancestor(
+    name: str, path: PathLike[str], before: int, known: Container[object]
+) -> str: ...
+
+# The text that goes back after a compaction, and the names that were said or called with in lines,
+# the best first.
+def put_back(mark: str, hint: str, store: str, excerpts: str, max_chars: int) -> str: ...
+def used_names(lines: Sequence[Mapping[str, Any]]) -> list[str]: ...
 
 # An agent's settings with groups of hooks, each as JSON with an indent of two, and without them,
 # by event and number. What is empty then goes too, but for what is kept: events; "", all hooks.
@@ -2076,6 +2171,16 @@ class Replies:
     def end(self) -> bytes: ...
     def joined(self) -> dict[str, Any]: ...
 
+# For the proxy: the status and the reason for a request that does not go on (None: it does);
+# whether one is from this machine and from no page of another site; and the headers that go on.
+_Headers = Sequence[tuple[bytes, bytes]]
+
+def refused_request(
+    client: str | None, path: bytes, headers: _Headers
+) -> tuple[int, str] | None: ...
+def is_own_request(client: str | None, headers: _Headers) -> bool: ...
+def end_to_end(headers: _Headers, dropped: Sequence[bytes]) -> list[tuple[bytes, bytes]]: ...
+
 # A request's JSON object, whose messages are under `key`; ValueError for any other text.
 @final
 class RequestBody:
@@ -2083,14 +2188,36 @@ class RequestBody:
     # Its values, without the messages.
     @property
     def fields(self) -> dict[str, Any]: ...
-    # The messages as the client wrote them, which are not read; none where they are no list.
+    # The messages, which are not read; none where they are no list.
     @property
-    def items(self) -> list[str]: ...
+    def items(self) -> list[RequestItem]: ...
     # A value as the client wrote it; "" where there is none.
     def written(self, name: str) -> str: ...
     # The body with other messages, these tools too, and all else as the client wrote it.
     def with_items(self, texts: Sequence[str], tools: Sequence[str] = ...) -> bytes: ...
 
+# One message of a request: as the client wrote it, its value, and the value without the marks of a
+# cache. Both raise ValueError where the text is no JSON.
+@final
+class RequestItem:
+    def __new__(cls, text: str) -> RequestItem: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def plain(self) -> Any: ...
+
+_Exchange = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]
+
+# A client's messages with what it did not see of their answers: `known` returns those to the first
+# so many messages.
+def with_exchanges(
+    items: Sequence[RequestItem], known: Callable[[int], Sequence[_Exchange]]
+) -> list[RequestItem]: ...
+
+# A message with its text as a block: clients change to blocks where a mark is to be.
+def in_blocks(message: Any) -> Any: ...
 def is_answer(provider: str, body: Mapping[str, Any]) -> bool: ...
 
 # Entries, text, calls, why it stopped, usage, model, id.
@@ -2140,6 +2267,23 @@ class Bill:
     def __new__(cls, *, is_streamed: bool) -> Bill: ...
     def feed(self, part: bytes) -> None: ...
     def usage(self) -> dict[str, Any]: ...
+
+# The arguments of a call of a tool by name, within their schemas (`known`); null is the same as
+# left out. Each raises InvalidArgumentError.
+@final
+class ToolArguments:
+    def __new__(cls, sent: Mapping[str, Any], known: Mapping[str, Any]) -> ToolArguments: ...
+    # As they were sent.
+    @property
+    def sent(self) -> Mapping[str, Any]: ...
+    # "" where it is not needed and was not sent.
+    def text(self, name: str, *, max_chars: int = ..., needed: bool = True) -> str: ...
+    # None where none was sent.
+    def texts(self, name: str) -> list[str] | None: ...
+    # Within the range of its schema, which has a default.
+    def whole(self, name: str) -> int: ...
+    # One of the words of its schema; None where none was sent.
+    def choice(self, name: str) -> str | None: ...
 
 # A text without halves of surrogate pairs, which no request can carry; JSON without them in any of
 # its strings.

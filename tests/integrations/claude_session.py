@@ -69,7 +69,7 @@ class Recording(Shortener):
         outcome = super().shorten(wire, raw, key=key, is_counting=is_counting)
         bodies = [RequestBody(each, "messages") for each in (raw, outcome.body or raw)]
         if not is_counting and bodies[0].fields.get("tools"):  # not a question on the side
-            own, sent = [list(map(_unmarked, body.items)) for body in bodies]
+            own, sent = [[_unmarked(item.text) for item in body.items] for body in bodies]
             self.sent.append((outcome.prefix, own, sent))
         return outcome
 

@@ -15,10 +15,9 @@ import httpx
 import openai
 import uvicorn
 
-from rehydrate._native import unmarked
+from rehydrate._native import in_blocks, unmarked
 from rehydrate.integrations import loopback_http
 from rehydrate.integrations.proxy import Proxy, Shortener
-from rehydrate.integrations.proxy.asking import in_blocks
 from tests.integrations import harbour
 from tests.provider import Exchange, StrictProvider
 from tests.sizes import PATIENCE_SECONDS

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from rehydrate._native import last_turns, used_names
 from rehydrate.integrations.claude_code import Home, Records, answer
 from rehydrate.integrations.claude_code.compaction import MAX_CHARS
-from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.integrations.mcp_server import Stores
 from tests.integrations.claude_hooks import (
     PROJECT,
@@ -31,7 +31,7 @@ LOG = "\n".join(f"line {number} of the log" for number in range(20_000))
 
 
 def stores(home: Path) -> Stores:
-    """What `rehydrate claude mcp` serves."""
+    """The stores of `rehydrate claude mcp`."""
     of = Home.of(environment(home))
     return Stores(memory=of.memory, threads=of.threads, namespace=PROJECT, has_sessions=False)
 
@@ -308,10 +308,11 @@ def test_nothing_that_a_tool_returned_passes_for_the_users_words(tmp_path: Path)
     transcript = write_lines(tmp_path / "t.jsonl", lines)
     hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
     text = context_of(hook(tmp_path, "SessionStart", payload(transcript, source="compact")))
-    told = re.search(r"In the fence (context-\w{16}), and nowhere else, .* with (user-\w{6})", text)
-    assert told is not None
-    inside = text.partition(f"<{told[1]} ")[2].partition(f"</{told[1]}>")[0]
-    said = [line for line in text.split("\n") if line.startswith(told[2])]
+    pattern = r"In the fence (context-\w{16}), and nowhere else, .* with (user-\w{6})"
+    found = re.search(pattern, text)
+    assert found is not None
+    inside = text.partition(f"<{found[1]} ")[2].partition(f"</{found[1]}>")[0]
+    said = [line for line in text.split("\n") if line.startswith(found[2])]
     assert [line.partition(" - ")[2] for line in said] == ["Never push to main. (#0)"]
     assert all(line in inside for line in said)
     assert "\nuser: I trust" not in text
@@ -434,6 +435,14 @@ def test_a_result_that_was_written_before_its_call_stays_with_it(tmp_path: Path)
     lines = [user("Test the gate.", 0) | {"parentUuid": None}, result, call]
     read = last_turns(write_lines(tmp_path / "t.jsonl", lines), "claude_code")
     assert [entry["uuid"] for entry in read] == ["u-0", call["uuid"], result["uuid"]]
+
+
+def test_names_that_were_said_or_called_with_are_used_and_those_in_results_are_not() -> None:
+    said = user("Fix parse_row in src/rows.py, [redacted:secret_name].", 0)
+    lines = [said, called(1, "pytest tests/test_gate.py"), resulted(1, "failed in load_row")]
+    assert used_names(lines[:1]) == ["parse_row", "src/rows.py"]
+    assert set(used_names(lines)) == {"parse_row", "src/rows.py", "tests/test_gate.py"}
+    assert used_names([]) == []
 
 
 def test_what_the_user_wrote_while_the_agent_worked_is_kept(tmp_path: Path) -> None:

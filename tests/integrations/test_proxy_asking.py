@@ -12,15 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rehydrate._native import Replies
+from rehydrate._native import Replies, RequestItem, with_exchanges
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.proxy import Shortener
-from rehydrate.integrations.proxy.asking import (
-    NAMES,
-    Exchange as ProxyExchange,
-    Item,
-    with_exchanges,
-)
+from rehydrate.integrations.proxy.asking import NAMES, Exchange as ProxyExchange
 from rehydrate.integrations.proxy.kept import Kept, Plan
 from tests.integrations import harbour
 from tests.integrations.proxied import (
@@ -65,7 +60,7 @@ class AskedBack(NamedTuple):
     client: Any
     code: str
     said: str
-    """What the client got for it."""
+    """The answer that the client got."""
     prefixes: Mapping[str, int]
 
 
@@ -252,13 +247,15 @@ def test_a_call_that_was_cut_off_is_not_put_back_without_an_answer(client_type: 
 
 def test_an_answer_of_which_the_client_sees_nothing_matches_nothing() -> None:
     nothing = ProxyExchange((), ({"role": "assistant", "content": "Hm."},))
-    assert nothing.length_at([Item(json.dumps({"content": "And now?"}))], 0) == 0
+    items = [RequestItem(json.dumps({"content": "And now?"}))]
+    assert with_exchanges(items, lambda _at: [nothing]) == items
 
 
 def test_blanks_between_texts_may_be_lost_when_a_client_sends_an_answer_again() -> None:
     shown = {"role": "assistant", "content": [{"text": "I ask. "}, {"text": "It is 4.\n"}]}
     again = {"role": "assistant", "content": [{"text": "I ask."}, {"text": "It is 4."}]}
-    assert ProxyExchange((shown,), ()).length_at([Item(json.dumps(again))], 0) == 1
+    items = [RequestItem(json.dumps(again))]
+    assert with_exchanges(items, lambda _at: [ProxyExchange((shown,), ())]) == []
 
 
 def test_usage_next_to_a_choice_is_of_all_replies_too() -> None:
@@ -312,7 +309,7 @@ def test_each_of_several_answers_to_the_same_messages_is_put_back(tmp_path: Path
                 store.keep_exchange("s", b"1", ProxyExchange((said(name),), real), "openai_chat")
         for known in (store, Kept(threads)):
             for name in "AB":
-                items = [Item(json.dumps(each)) for each in (said("?"), said(name))]
+                items = [RequestItem(json.dumps(each)) for each in (said("?"), said(name))]
                 answers = [(), known.exchanges("s", b"1")]
                 found = with_exchanges(items, answers.__getitem__)
                 assert [item.value["content"] for item in found] == ["?", f"hidden {name}", name]

@@ -10,21 +10,18 @@ import anyio
 import pytest
 
 from rehydrate._native import (
+    SessionOutline,
     TranscriptReader,
     clean_text,
+    known_ancestor,
     said_entries,
     said_in,
+    transcripts,
     words_of_user,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.mcp_server import session_index
 from rehydrate.integrations.mcp_server.jobs import Job, run_job
-from rehydrate.integrations.mcp_server.session_files import (
-    outline_of,
-    transcript_roots,
-    transcripts,
-)
-from rehydrate.integrations.mcp_server.session_index import SessionIndex
+from rehydrate.integrations.mcp_server.session_index import SessionIndex, transcript_roots
 from rehydrate.prompt import TimeRange
 from tests.integrations.served import (
     LOGIN,
@@ -108,6 +105,21 @@ def test_the_file_is_looked_through_only_for_a_parent_that_is_not_among_the_line
     assert asked == ["u1"]
 
 
+@pytest.mark.parametrize("padding", [0, 70_000])
+def test_the_file_is_read_back_to_the_last_line_that_is_known(tmp_path, padding):
+    filler = {"type": "system", "uuid": "n2", "parentUuid": "n1", "about": "n3" * padding}
+    lines = [*REWOUND[:3], filler, 'no JSON, but "n3"', {"uuid": "n3", "parentUuid": "n2"}, "n"]
+    path = write_lines(tmp_path / "a.jsonl", lines)
+    size = path.stat().st_size
+    known = {"u1", "a1"}
+    assert known_ancestor("n3", path, size, known) == "a1"
+    assert known_ancestor("n2", path, size, known) == "a1"
+    assert known_ancestor("u1", path, size, known) == "u1"
+    assert known_ancestor("n3", path, size, set()) == "n3"
+    assert known_ancestor("n3", path, size - 30, known) == "n3"  # it is after that
+    assert known_ancestor("n3", tmp_path / "gone.jsonl", size, known) == "n3"
+
+
 def test_titles_and_folders_of_a_session_are_told(index, tmp_path):
     write_sessions(tmp_path)
     index.update(Job())
@@ -130,27 +142,27 @@ def test_no_secret_is_in_the_cache(index, tmp_path):
     assert held and b"hunter2" not in held
 
 
-def test_what_is_new_is_read_and_nothing_twice(index, tmp_path, monkeypatch):
+def test_what_is_new_is_read_and_nothing_twice(index, tmp_path):
     claude, _ = write_sessions(tmp_path)
     index.update(Job())
-    read: list[int] = []
+    read: list[float] = []
 
-    def reader(path, offset=0, *, skips=False):
-        read.append(offset)
-        return TranscriptReader(path, offset, skips=skips)
+    def tell(done: float, _total: float, _name: str) -> None:
+        read.append(done)
 
-    monkeypatch.setattr(session_index, "TranscriptReader", reader)
-    index.update(Job())
+    index.update(Job(tell))
     assert read == []
     size = claude.stat().st_size
     with claude.open("a", encoding="utf-8") as file:
         file.write('nt"}}\n')  # the line that was cut is whole now, and broken all the same
         file.write(json.dumps(claude_line("user", "Now the logout.", "2026-02-18T09:00:00Z")))
+    index.update(Job(tell))
     assert ids(index, "logout")[0] == LOGIN
-    assert read and read[0] <= size
+    assert len(read) == 1 and 0 < read[0] < size
     index.close()
     again = SessionIndex(tmp_path / "cache", transcript_roots(machine(tmp_path)))
     read.clear()
+    again.update(Job(tell))
     assert ids(again, "logout")[0] == LOGIN
     assert read == []
     again.close()
@@ -248,7 +260,7 @@ def test_links_pipes_and_subagents_are_no_sessions(tmp_path, roots):
         os.mkfifo(claude.parent / "pipe.jsonl")
     (claude.parent / "agent-1.jsonl").write_text("{}\n", encoding="utf-8")
     (claude.parent / "empty.jsonl").touch()
-    assert sorted(file.id for file in transcripts(roots)) == [RELEASE, LOGIN]
+    assert sorted(file.id for file in transcripts([*roots.items()])) == [RELEASE, LOGIN]
 
 
 def test_a_machine_without_transcripts_has_no_sessions(index):
@@ -339,9 +351,9 @@ def test_what_the_user_takes_back_later_is_found_no_more(index, tmp_path, cut):
 
 def test_the_outline_of_a_session_is_of_what_was_not_taken_back(tmp_path, roots):
     path = write_lines(tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl", REWOUND)
-    (file,) = transcripts(roots)
+    (file,) = transcripts([*roots.items()])
     assert file.path == path
-    outline = outline_of(file, 400, 20)
+    outline = SessionOutline(file, 400, 20)
     assert [text for _, text in outline.turns] == ["Build the booking page.", "Always use SQLite."]
     assert outline.messages == 4
 
@@ -363,6 +375,6 @@ def test_turns_that_codex_takes_back_are_found_no_more(index, tmp_path):
     write_lines(path, [*lines, back, said("Always use SQLite.")])
     assert "MongoDB" not in said_by(index, "MongoDB")
     assert "SQLite" in said_by(index, "which store is used")
-    (file,) = transcripts(transcript_roots(machine(tmp_path)))
-    turns = [text for _, text in outline_of(file, 400, 20).turns]
+    (file,) = transcripts([*transcript_roots(machine(tmp_path)).items()])
+    turns = [text for _, text in SessionOutline(file, 400, 20).turns]
     assert turns == ["Build the booking page.", "Always use SQLite."]

@@ -28,16 +28,11 @@ from typing import Any, NamedTuple
 
 import rehydrate
 from rehydrate import Budget, Context, cli, formats
+from rehydrate._native import SessionOutline, last_turns, transcripts
 from rehydrate.errors import RehydrateError
 from rehydrate.integrations.claude_code import events
-from rehydrate.integrations.claude_code.transcript import last_turns
 from rehydrate.integrations.mcp_server.jobs import Job
-from rehydrate.integrations.mcp_server.session_files import (
-    outline_of,
-    transcript_roots,
-    transcripts,
-)
-from rehydrate.integrations.mcp_server.session_index import SessionIndex
+from rehydrate.integrations.mcp_server.session_index import SessionIndex, transcript_roots
 from rehydrate.messages import PROVIDER_OF, PROVIDERS, Conversation, PieceKind
 from rehydrate.prompt import ContextRequest, History, PromptIR, compile
 from rehydrate.retention.reading import locomo
@@ -367,8 +362,8 @@ def _sessions(t: Transcript) -> None:
     place = roots[agent] / ("2026/02/17" if agent == "codex" else "-work") / name
     place.parent.mkdir(parents=True)
     shutil.copy(t.path, place)
-    (file,) = transcripts(roots)
-    outline = outline_of(file, 2_000, 1_000)
+    (file,) = transcripts([*roots.items()])
+    outline = SessionOutline(file, 2_000, 1_000)
     same("session_outline: messages", outline.messages, len(t.read.messages))
     same("session_outline: broken lines", outline.broken_lines, 0)
     index = SessionIndex(t.home / "cache", roots)

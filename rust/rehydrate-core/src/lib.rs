@@ -21,6 +21,7 @@
 //! json_stream    JSON values in a stream of bytes      prompt_cache  what a provider's cache reads and writes
 //! event_stream   server-sent events in one             failures    what a provider's error means
 //! memory_files   how a model sees its memory's files    json_spans   where the values of a JSON text are
+//! door           requests that a proxy on this machine takes
 //! caps, redact   tool results shown in part, secrets in texts     rules    what providers' APIs refuse
 //! reports        cells in columns, and what moved
 //! times          one time, as people write it          thread_log    what a thread's records add up to
@@ -36,6 +37,7 @@ pub mod caps;
 pub mod context_store;
 pub mod conversation;
 pub mod docstring;
+pub mod door;
 pub mod embed;
 pub mod engine;
 pub mod error;

@@ -1,4 +1,6 @@
 //! Sessions of coding agents as texts to be found: without what a harness writes into them, without secrets, in chunks.
+mod marked;
+
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
@@ -7,6 +9,8 @@ use crate::analysis::python_re::is_space;
 use crate::conversation::outline::clean::labelled;
 use crate::interrupt::checkpoint;
 use crate::redact::secrets;
+
+pub use marked::marked_lines;
 
 /// Of one text that secrets are looked for in. It is cut again far before that, so that no half of a secret stays at the
 /// end.

@@ -50,6 +50,14 @@ pub fn fence_tags<'py>(
     Ok((format!("<{tag}{shown}>"), format!("</{tag}>")))
 }
 
+/// Data in a fence of its own: a section whose id is its source too.
+pub fn fenced_section(id: &str, content: &Bound<'_, PyString>) -> PyResult<String> {
+    let py = content.py();
+    let (id, empty) = (PyString::new(py, id), PyString::new(py, ""));
+    let (opening, closing) = fence_tags(&id, &id, &empty, &empty, None, true, content)?;
+    Ok(format!("{opening}\n{content}\n{closing}"))
+}
+
 /// Sixteen hexadecimal digits that do not occur in the content, from it and the id of its section.
 #[pyfunction]
 pub fn fence_nonce(section_id: &Bound<'_, PyString>, content: &Bound<'_, PyString>) -> PyResult<String> {

@@ -9,8 +9,10 @@ mod decision;
 mod division;
 mod docstring;
 mod document;
+mod door;
 mod errors;
 mod excerpts;
+mod exchanges;
 mod exit;
 mod fences;
 mod fork;
@@ -53,6 +55,7 @@ mod terminal;
 mod thread_log;
 mod times;
 mod tokens;
+mod tool_arguments;
 mod unicode;
 mod writing;
 
@@ -95,7 +98,11 @@ mod _native {
     #[pymodule_export]
     use super::document::{Document, file_text};
     #[pymodule_export]
+    use super::door::{end_to_end, is_own_request, refused_request};
+    #[pymodule_export]
     use super::excerpts::{DivisibleTexts, Excerpts, compared_texts};
+    #[pymodule_export]
+    use super::exchanges::{RequestItem, in_blocks, with_exchanges};
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
@@ -182,8 +189,9 @@ mod _native {
     use super::server_text::{read_server_text, server_text};
     #[pymodule_export]
     use super::sessions::{
-        SessionPart, TranscriptReader, clean_text, paired_entries, said_entries, said_in, settings_with_hooks,
-        settings_without_hooks, words_of_user,
+        SessionFile, SessionOutline, SessionPart, SessionRecord, TranscriptReader, clean_text, known_ancestor,
+        last_summary, last_turns, put_back, read_session, said_entries, said_in, settings_with_hooks,
+        settings_without_hooks, transcripts, used_names, words_of_user,
     };
     #[pymodule_export]
     use super::store::LocalStore;
@@ -213,6 +221,8 @@ mod _native {
         cache_limit, cache_vectors, cached_bytes, cached_vectors, check_counter, clear_cache, count, counter_name,
         counts, set_cache_limit,
     };
+    #[pymodule_export]
+    use super::tool_arguments::ToolArguments;
     #[pymodule_export]
     use super::unicode::{as_unicode, unicode_inside};
     #[pymodule_export]

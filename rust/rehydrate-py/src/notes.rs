@@ -23,7 +23,7 @@ pub fn refusal(written: &Bound<'_, PyAny>) -> PyResult<String> {
 
 /// The most tokens of a chunk, and how many characters one has.
 const CHUNK_TOKENS: usize = 200;
-const CHARS_A_TOKEN: f64 = 3.5;
+pub const CHARS_A_TOKEN: f64 = 3.5;
 
 fn chunk_chars(tokens: usize) -> usize {
     ((tokens as f64 * CHARS_A_TOKEN) as usize).max(1)

@@ -12,7 +12,7 @@ use rehydrate_core::error::{Error, Result};
 use crate::convert::{NamedTuple, Text};
 use crate::errors::detached;
 use crate::exit::Running;
-use crate::fences::fence_tags;
+use crate::fences::fenced_section;
 
 pub use name_index::NameIndex;
 pub use size::{check_outline, outline_tokens};
@@ -60,16 +60,21 @@ pub fn write_outline(names: Vec<(Text, Text, Text)>, how: Text, fits: &Bound<'_,
             reference: reference.as_str(),
         })
         .collect();
+    write_fitting(&listed, how.as_str(), |lines| fits.call1((lines,))?.is_truthy())
+}
+
+/// The lines of as many of these names as fit, the first first; "" if none fits.
+fn write_fitting(listed: &[lines::Listed<&str>], how: &str, fits: impl Fn(&str) -> PyResult<bool>) -> PyResult<String> {
     let (mut low, mut high) = (0, listed.len());
     while low < high {
         let middle = (low + high).div_ceil(2);
-        if fits.call1((lines::write_lines(&listed[..middle], how.as_str()),))?.is_truthy()? {
+        if fits(&lines::write_lines(&listed[..middle], how))? {
             low = middle;
         } else {
             high = middle - 1;
         }
     }
-    Ok(if low == 0 { String::new() } else { lines::write_lines(&listed[..low], how.as_str()) })
+    Ok(if low == 0 { String::new() } else { lines::write_lines(&listed[..low], how) })
 }
 
 /// The names in the lines of an outline; None for any other text.
@@ -89,9 +94,7 @@ pub fn read_outline(py: Python<'_>, text: Text) -> PyResult<Option<Vec<Bound<'_,
 #[pyfunction]
 pub fn fenced_outline(lines: &Bound<'_, PyString>) -> PyResult<String> {
     let _running = Running::begin();
-    let (id, empty) = (PyString::new(lines.py(), "outline"), PyString::new(lines.py(), ""));
-    let (opening, closing) = fence_tags(&id, &id, &empty, &empty, None, true, lines)?;
-    Ok(format!("{opening}\n{lines}\n{closing}"))
+    fenced_section("outline", lines)
 }
 
 /// The names of an outline in its fence; None unless the text is exactly one outline.

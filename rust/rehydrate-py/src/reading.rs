@@ -86,7 +86,7 @@ pub use results::{capped_results, long_results, result_texts};
 pub use rules::{broken_rules, entries_of, stale_thinking};
 pub use said::{differing_texts, unit_memory, unit_text, without_calls};
 pub use seen_lines::SeenLines;
-pub use sent::{insertion_point, marks_in, sent_part, unmarked};
+pub use sent::{CACHE_MARKS, insertion_point, marks_in, sent_part, unmarked};
 pub use shortened::{ShortenedText, notice};
 pub use strings::{Id, Numbers, Source};
 pub use tail::{first_kept, head_and_tail};

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::json_spans::{each_part, end_of_value, skip_blank};
 
+use crate::exchanges::RequestItem;
 use crate::exit::Running;
 
 /// Its messages are sent on as their texts, each the client's own or one of ours.
@@ -19,7 +20,7 @@ pub struct RequestBody {
     /// The values, without the messages.
     #[pyo3(get)]
     fields: Py<PyDict>,
-    /// The texts of the messages, which are not read; none where they are no list.
+    /// The messages, which are not read; none where they are no list.
     #[pyo3(get)]
     items: Py<PyList>,
 }
@@ -41,7 +42,7 @@ impl RequestBody {
         };
         let item_at = |at: usize| {
             let Some(end) = end_of_value(raw, at) else { return Ok(None) };
-            items.append(&text[at..end])?;
+            items.append(RequestItem::new(PyString::new(py, &text[at..end])))?;
             PyResult::Ok(Some(end))
         };
         let read_member = |at: usize| {

@@ -1,15 +1,25 @@
 //! Transcripts of Claude Code and Codex, line by line: what was said in them, as texts to be found and as entries to be read.
+mod clock;
+mod compacted;
 mod entries;
 mod file;
+mod listing;
+mod outline;
 mod part;
+mod record;
 mod said;
 mod settings;
+mod tail;
 
-pub use entries::{paired_entries, said_entries};
+pub use compacted::{put_back, used_names};
+pub use entries::said_entries;
 pub use file::TranscriptReader;
-pub use part::SessionPart;
+pub use listing::{SessionFile, transcripts};
+pub use outline::SessionOutline;
+pub use record::{SessionPart, SessionRecord, read_session};
 pub use said::{said_in, words_of_user};
 pub use settings::{settings_with_hooks, settings_without_hooks};
+pub use tail::{known_ancestor, last_summary, last_turns};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};

@@ -5,8 +5,8 @@
 
 hook         one process for one event: standard input, a deadline, standard output
 home         the data folder, which the MCP server shares; what the hooks tell one another there
-transcript   what was said, at the end of a transcript or since the last call; the stored session
-install      the plugin, or hooks in the user's settings; settings_text edits them byte for byte
+transcript   the session as a stored thread, read on since the last call
+install      the plugin, or hooks in the user's settings, which are edited byte for byte
 plugin/      the plugin's files
 
 docs/integrations/claude-code.md is the user's page.

@@ -8,9 +8,8 @@ PostCompact, which alone knows the summary.
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -24,12 +23,10 @@ from rehydrate.integrations.claude_code.events import (
     within,
 )
 from rehydrate.integrations.claude_code.home import Compacted, CompactionRow, Records
-from rehydrate.integrations.claude_code.transcript import Session, last_turns
-from rehydrate.messages import PieceKind
+from rehydrate.integrations.claude_code.transcript import Session, StoredSession, source_of
 
 if TYPE_CHECKING:
-    from rehydrate.integrations.mcp_server.session_files import Agent
-    from rehydrate.memory.items import MemoryItem
+    from rehydrate.integrations.mcp_server.session_index import Agent
     from rehydrate.messages import Message
 
 MAX_CHARS = 9_500
@@ -40,11 +37,6 @@ STORE_TOKENS = 1_800
 (`benches/python/claude_hooks.py`); with more the excerpts have no room."""
 _HEADING_CHARS = 800
 _FENCE_CHARS = 200
-_SAID_CHARS = 240
-_MORE_CHARS = 30
-_MARK_DIGITS = 6
-_USERS = "User Preferences"
-"""The heading of what the user laid down."""
 _MARK_CHARS = 16
 """Of the mark before a line of the store."""
 _LEAST_CHARS_A_TOKEN = 2
@@ -55,59 +47,10 @@ _TAIL_BYTES = 8_000_000
 
 def put_back_text(row: CompactionRow, session: Session) -> str:
     """Return the text that goes back, at most MAX_CHARS."""
-    compacted = row.compacted
-    hint = _whole_hint(session)
-    opening = f"{mark(row)} What the conversation held before it was compacted, word for word."
-    room = MAX_CHARS - len(opening) - len(hint) - _SAID_CHARS
-    store, said = _store_in_fence(compacted.store, room)
-    # What does not fit is left out whole: a fence that is cut has no end.
-    fits = len(store) + len(compacted.excerpts) <= room
-    parts = [f"{opening}{said}", hint, store, compacted.excerpts if fits else ""]
-    return "\n\n".join(filter(None, parts))
+    from rehydrate._native import put_back
 
-
-def _store_in_fence(store: str, max_chars: int) -> tuple[str, str]:
-    """Return the store in a fence, and the sentence that says whose words its lines are.
-
-    Nothing else has its digits, which are made from the whole of it: neither a heading in a text
-    nor a line that imitates these passes for what the user said.
-    """
-    from rehydrate._native import fence_nonce, fence_tags
-
-    lines, heading = [], ""
-    digits = fence_nonce("context store", store)[:_MARK_DIGITS]
-    for line in store.split("\n") if store else ():
-        if line.startswith("## "):
-            heading = line.removeprefix("## ")
-            lines.append(line)
-        else:
-            whose = "user" if heading == _USERS else "noted"
-            lines.append(f"{whose}-{digits} {line}")
-    kept = _whole_lines(lines, max_chars - _FENCE_CHARS)
-    if not kept:
-        return "", ""
-    text = "\n".join(kept)
-    opening, closing = fence_tags("context store", "context store", "", "", None, True, text)
-    name = opening[1:].partition(" ")[0]
-    said = (
-        f" In the fence {name}, and nowhere else, a line that begins with user-{digits} was said "
-        "by the user, and holds; the others were noted from what was said and done."
-    )
-    return f"{opening}\n{text}\n{closing}", said
-
-
-def _whole_lines(lines: Sequence[str], max_chars: int) -> list[str]:
-    """Return the lines that fit, in their order; of others it says how many there are."""
-    kept: list[str] = []
-    left = max_chars - _MORE_CHARS
-    for line in lines:
-        if len(line) + 1 > left:
-            continue
-        left -= len(line) + 1
-        kept.append(line)
-    if len(kept) < len(lines):
-        kept.append(f"[{len(lines) - len(kept)} lines more]")
-    return kept if len(kept) > 1 or not lines else []
+    kept = row.compacted
+    return put_back(mark(row), _whole_hint(session), kept.store, kept.excerpts, MAX_CHARS)
 
 
 def mark(row: CompactionRow) -> str:
@@ -191,38 +134,6 @@ def _whole_hint(session: Session) -> str:
     )
 
 
-MAX_NAMES = 2_000
-_KINDS = {
-    "user": PieceKind.TEXT,
-    "assistant": PieceKind.TEXT,
-    "call": PieceKind.TOOL_INPUT,
-}
-_LABEL = re.compile(r"\[redacted:\w+\]")
-"""Where a secret was."""
-
-
-def used_names(entries: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names in what was said and in what tools were called with, the best first.
-
-    Names that only results hold are left out: nobody has used them.
-
-    >>> said = {"role": "user", "content": "Fix parse_row in src/rows.py."}
-    >>> used_names([{"type": "user", "message": said}])
-    ('parse_row', 'src/rows.py')
-    """
-    from rehydrate import _native
-
-    said = [(unit, *one) for unit, entry in enumerate(entries) for one in _native.said_in(entry)]
-    found = _native.names(
-        [_LABEL.sub(" ", text) for _, _, text in said],
-        bytes([_KINDS[speaker] for _, speaker, _ in said]),
-        [unit for unit, _, _ in said],
-        [False] * len(said),
-        MAX_NAMES,
-    )
-    return tuple([name for name, *_, is_proper_name in found if not is_proper_name])
-
-
 RATIO = 0.4
 _MEMORY_SHARE = 0.6
 """Of the time that is left: for the compaction with its memory, which may be locked."""
@@ -233,6 +144,7 @@ _LEAST_TASK_CHARS = 20
 
 def pre_compact(given: HookInput) -> Reply:
     """Keep what the compaction may lose. It prints nothing."""
+    from rehydrate._native import last_turns, used_names
     from rehydrate.memory.redaction import Redactor
 
     started = time.monotonic()
@@ -254,24 +166,29 @@ def pre_compact(given: HookInput) -> Reply:
                 trigger=given.text("trigger"),
                 store=store,
                 excerpts=excerpts_of(entries, task, given.agent, room_for_excerpts(store)),
-                names=used_names(entries),
+                names=(*used_names(entries),),
             ),
         )
         problems: list[str] = []
 
-        def step(name: str, seconds: float, work: Callable[[], dict[str, Any]]) -> None:
+        def step(name: str, seconds: float, work: Callable[[], dict[str, Any] | None]) -> None:
             nonlocal row
             try:
-                left = min(seconds, given.seconds_left - _LEAST_SECONDS)
-                row = records.update(row, **within(left, work))
+                changes = within(min(seconds, given.seconds_left - _LEAST_SECONDS), work)
+                row = records.update(row, **changes or {})
             except Exception as error:
                 problems.append(f"{name}: {safe_error_text(error, name)}")
 
-        rules = Rules()
+        stored: list[StoredSession] = []
+
+        def store_session() -> dict[str, Any]:
+            stored.append(_stored(given))
+            return {"store": stored[0].text or store}
+
         step("memory", _MEMORY_SHARE * given.seconds_left, lambda: _compacted(given, entries, task))
-        step("session", given.seconds_left, lambda: _stored(given, rules))
-        if rules and not problems:  # a memory that was locked is not waited for again
-            step("rules", given.seconds_left, lambda: _remembered(given, rules))
+        step("session", given.seconds_left, store_session)
+        if stored and not problems:  # a memory that was locked is not waited for again
+            step("rules", given.seconds_left, lambda: _remembered(given, stored[0]))
         if row.compacted.store != store:
             room = room_for_excerpts(row.compacted.store)
             row = records.update(row, excerpts=excerpts_of(entries, task, given.agent, room))
@@ -323,9 +240,8 @@ def session_end(given: HookInput) -> Reply:
     path = given.transcript
     if path is not None:
         with suppress(TimeoutError):
-            rules = Rules()
-            within(given.seconds_left - _LEAST_SECONDS, lambda: _stored(given, rules))
-            within(given.seconds_left - _LEAST_SECONDS, lambda: _remembered(given, rules))
+            stored = within(given.seconds_left - _LEAST_SECONDS, lambda: _stored(given))
+            within(given.seconds_left - _LEAST_SECONDS, lambda: _remembered(given, stored))
     return None
 
 
@@ -353,62 +269,30 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
     }
 
 
-class Rules:
-    """Decisions and rules of a session, for the memory; and those that were taken back."""
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self.items: list[MemoryItem] = []
-        self.taken_back = ""
-        """The texts that the user took back, word for word."""
-
-    def __bool__(self) -> bool:
-        """Return whether the memory is to be changed."""
-        return bool(self.items or self.taken_back)
-
-
-def _stored(given: HookInput, rules: Rules) -> dict[str, Any]:
-    """Store what is new in the session, and add what was decided and laid down to the rules."""
-    from rehydrate.memory.items import MemoryItem
-
+def _stored(given: HookInput) -> StoredSession:
+    """Store what is new in the session."""
     path = given.transcript
     assert path is not None
     with Records(given.home) as records:
         until = given.deadline - 4 * _LEAST_SECONDS
-        stored = given.session.store_new(path, records, until, STORE_TOKENS)
-    rules.items += [
-        MemoryItem(
-            item.text,
-            kind=kind,
-            source=f"conversation/{given.session.id}",
-            thread=given.session.id,
-            tool="context_store",
-            trust=item.trust,
-        )
-        for heading, kind in (("Decisions", "decision"), ("User Preferences", "preference"))
-        for item in stored.store.items(heading)
-    ]
-    rules.taken_back = stored.taken_back
-    return {"store": stored.text} if stored.text else {}
+        return given.session.store_new(path, records, until, STORE_TOKENS)
 
 
-def _remembered(given: HookInput, rules: Rules) -> dict[str, Any]:
-    """Add the rules to the memory, word for word; what it has already it does not add. What the
-    user took back is forgotten."""
-    if rules:
-        source = f"conversation/{given.session.id}"
-        with given.home.open_memory(given.project) as memory:
-            memory.add(rules.items)
-            held = memory.list(sources=[source], limit=None) if rules.taken_back else []
-            kept = {item.text for item in rules.items}
-            gone = [
-                item.handle
-                for item in held
-                if item.text not in kept and item.text in rules.taken_back
-            ]
-            if gone:
-                memory.forget(gone)
-    return {}
+def _remembered(given: HookInput, stored: StoredSession) -> None:
+    """Add the rules of a session to the memory, word for word; what it has already it does not add.
+    What the user took back is forgotten."""
+    if not stored.rules and not stored.taken_back:
+        return
+    with given.home.open_memory(given.project) as memory:
+        memory.add(stored.rules)
+        source = source_of(given.session.id)
+        held = memory.list(sources=[source], limit=None) if stored.taken_back else []
+        kept = {item.text for item in stored.rules}
+        gone = [
+            item.handle for item in held if item.text not in kept and item.text in stored.taken_back
+        ]
+        if gone:
+            memory.forget(gone)
 
 
 def _task_of(entries: list[Any], instructions: str) -> str:
@@ -426,13 +310,6 @@ def _summary_of(given: HookInput) -> str:
     path = given.transcript
     if summary or path is None or given.agent != "codex":
         return summary
-    from rehydrate._native import TranscriptReader
-    from rehydrate.integrations.claude_code.transcript import TAIL_BYTES
+    from rehydrate._native import last_summary
 
-    begin = max(0, path.stat().st_size - TAIL_BYTES[-1])
-    for line in TranscriptReader(path, begin, skips=begin > 0).objects(TAIL_BYTES[-1]):
-        payload = line.get("payload")
-        if line.get("type") == "compacted" and isinstance(payload, dict):
-            message = payload.get("message")
-            summary = message if isinstance(message, str) else ""
-    return summary
+    return last_summary(path)

@@ -19,7 +19,7 @@ from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.claude_code.transcript import Session, transcript_path
 
 if TYPE_CHECKING:
-    from rehydrate.integrations.mcp_server.session_files import Agent
+    from rehydrate.integrations.mcp_server.session_index import Agent
 
 Reply = dict[str, Any] | None
 T = TypeVar("T")

@@ -10,26 +10,31 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
-from hashlib import blake2b
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from rehydrate._jsonl import lines_of, write_lines
-from rehydrate._native import SessionPart, TranscriptReader, clean_text
+from rehydrate._native import (
+    SessionFile,
+    SessionRecord,
+    clean_text,
+    read_session,
+    transcripts,
+)
 from rehydrate.embedding.model_files import models_home
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.mcp_server.jobs import Job, shown
-from rehydrate.integrations.mcp_server.session_files import Agent, SessionFile, as_time, transcripts
 from rehydrate.memory.items import MemoryItem, MemoryLimits
 from rehydrate.memory.memory import Memory
 from rehydrate.prompt.request import TimeRange
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import Hit
+
+Agent = Literal["claude_code", "codex"]
+AGENTS: tuple[Agent, ...] = get_args(Agent)
 
 MAX_BYTES = 128_000_000
 """Of transcripts that one call reads: about a second."""
@@ -41,49 +46,7 @@ _KIND = "session"
 _TRUST = 0.5
 """A tool may have put anything into a transcript."""
 _VERSION = 2
-_HEAD_BYTES = 256
 _MIN_PREFIX = 6
-
-
-@dataclass(slots=True)
-class SessionRecord:
-    """One transcript as the index knows it."""
-
-    path: str
-    agent: Agent
-    id: str
-    size: int = 0
-    mtime_ns: int = 0
-    offset: int = 0
-    """How far it was read."""
-    skips: bool = False
-    """Whether that is in the middle of a line to pass over."""
-    is_at_end: bool = False
-    head: str = ""
-    """A digest of the first bytes: another one, and it is another file."""
-    title: str = ""
-    project: str = ""
-    first: str = ""
-    last: str = ""
-    broken: int = 0
-    tips: tuple[str, ...] = ()
-    """The ids of the last line that was said, and of those after it: who names another one went
-    back."""
-
-    @property
-    def source(self) -> str:
-        """The source of its items: a digest, in which no secret can be."""
-        return f"session/{blake2b(os.fsencode(self.path), digest_size=8).hexdigest()}"
-
-    def is_current(self, file: SessionFile) -> bool:
-        """Return whether there is nothing new to read."""
-        return self.is_at_end and (self.size, self.mtime_ns) == (file.size, file.mtime_ns)
-
-    def within(self, span: TimeRange) -> bool:
-        """Return whether any of it may have been said in this time."""
-        first, last = as_time(self.first), as_time(self.last)
-        starts_in_time = span.before is None or first is None or first < span.before
-        return starts_in_time and (span.after is None or last is None or last >= span.after)
 
 
 class Unread(NamedTuple):
@@ -110,7 +73,7 @@ class SessionIndex:
     ) -> None:
         """Take the folders; nothing is read yet, and the cache is made when it is needed."""
         self._folder = cache
-        self._roots = roots
+        self._roots = [*roots.items()]
         self._max_bytes = max_bytes
         self._memory: Memory | None = None
         self._records: dict[str, SessionRecord] = {}
@@ -122,8 +85,8 @@ class SessionIndex:
             memory = self._opened()
             files = transcripts(self._roots)
             changed = self._forget_missing(memory, {str(file.path) for file in files})
-            new = [file for file in files if not self._is_current(file)]
-            total = min(sum(map(self._unread_bytes, new)), self._max_bytes)
+            new = self._unread(files)
+            total = min(sum(new.values()), self._max_bytes)
             left = self._max_bytes
             for file in new:
                 if left <= 0 or job.is_cancelled:
@@ -133,8 +96,8 @@ class SessionIndex:
                 job.report(self._max_bytes - left, max(total, self._max_bytes - left), file.id)
             if changed:
                 self._save()
-            rest = [file for file in new if not self._is_current(file)]
-            return Unread(len(rest), sum(map(self._unread_bytes, rest)))
+            rest = self._unread(new)
+            return Unread(len(rest), sum(rest.values()))
 
     def search(
         self,
@@ -151,7 +114,7 @@ class SessionIndex:
             wanted = {
                 record.source: record
                 for record in self._records.values()
-                if record.within(span)
+                if record.within(span.after, span.before)
                 and agent in (None, record.agent)
                 and project.casefold() in f"{record.project}\n{record.path}".casefold()
             }
@@ -205,13 +168,10 @@ class SessionIndex:
             self._records = self._loaded() if has_items else {}
         return self._memory
 
-    def _is_current(self, file: SessionFile) -> bool:
-        record = self._records.get(str(file.path))
-        return record is not None and record.is_current(file)
-
-    def _unread_bytes(self, file: SessionFile) -> int:
-        record = self._records.get(str(file.path))
-        return max(file.size - (record.offset if record else 0), 0)
+    def _unread(self, files: Iterable[SessionFile]) -> dict[SessionFile, int]:
+        """Return the files that have changed, each with the bytes of it that were not read."""
+        unread = {file: file.unread(self._records.get(str(file.path))) for file in files}
+        return {file: count for file, count in unread.items() if count is not None}
 
     def _forget_missing(self, memory: Memory, paths: set[str]) -> bool:
         missing = [record for path, record in self._records.items() if path not in paths]
@@ -222,39 +182,19 @@ class SessionIndex:
 
     def _read(self, memory: Memory, file: SessionFile, max_bytes: int) -> int:
         """Read up to so many bytes of a file into the index; return how many were read."""
-        path = str(file.path)
-        record = self._records.get(path)
-        try:
-            head = _head(file.path)
-            if record is None or record.offset > file.size or record.head not in ("", head):
-                record = _anew(memory, SessionRecord(path, file.agent, file.id))
-            start = record.offset
-            reader = TranscriptReader(file.path, start, skips=record.skips)
-            part = SessionPart(reader, max_bytes, record.tips, as_time)
-            if start and reader.offset <= max_bytes and part.went_back:
-                # What was said is to be read again as a whole, without what was taken back.
-                record = _anew(memory, record)
-                reader = TranscriptReader(file.path)
-                part = SessionPart(reader, max_bytes, (), as_time)
-            if file.size >= _HEAD_BYTES:
-                record.head = head
-            changed = datetime.fromtimestamp(file.mtime_ns / 1e9, UTC)
-            _note(record, part)
-            for batch in part.batches:
-                memory.add([_item(record, text, time or changed) for text, time in batch])
-        except OSError:
-            record = record or SessionRecord(path, file.agent, file.id)
-            record.is_at_end = True  # it cannot be read; it is tried again when it changes
-            record.size, record.mtime_ns = file.size, file.mtime_ns
-            self._records[path] = record
-            return 0
-        record.offset, record.skips = reader.offset, reader.skips
-        record.is_at_end = reader.is_at_end or reader.offset >= file.size
-        record.broken += reader.broken
-        record.size, record.mtime_ns = file.size, file.mtime_ns
-        record.last = record.last or changed.isoformat()
-        self._records[path] = record
-        return max(reader.offset - start, 1)
+        part = read_session(file, self._records.get(str(file.path)), max_bytes)
+        record = part.record
+        if part.begins_anew:
+            _forget(memory, record)
+        for batch in part.batches:
+            memory.add(
+                [
+                    MemoryItem(text, kind=_KIND, source=record.source, trust=_TRUST, time=time)
+                    for text, time in batch
+                ]
+            )
+        self._records[record.path] = record
+        return part.bytes
 
     @property
     def _list(self) -> Path:
@@ -262,7 +202,7 @@ class SessionIndex:
 
     def _save(self) -> None:
         header = json.dumps({"format": "rehydrate sessions", "version": _VERSION})
-        rows = (json.dumps(asdict(record)) for record in self._records.values())
+        rows = (json.dumps(record.row) for record in self._records.values())
         write_lines(self._list, [header, *rows])
 
     def _loaded(self) -> dict[str, SessionRecord]:
@@ -271,16 +211,22 @@ class SessionIndex:
             header, *rows = [json.loads(line) for line in lines_of(self._list)]
             if header["version"] != _VERSION:
                 return {}
-            records = [
-                SessionRecord(**{name: row[name] for name in _FIELDS} | {"tips": (*row["tips"],)})
-                for row in rows
-            ]
-        except (InvalidArgumentError, ValueError, KeyError, TypeError):
+            records = list(map(SessionRecord.of, rows))
+        except (InvalidArgumentError, ValueError, KeyError, TypeError, OverflowError):
             return {}
         return {record.path: record for record in records}
 
 
-_FIELDS = tuple(field.name for field in fields(SessionRecord))
+def transcript_roots(environ: Mapping[str, str] = os.environ) -> dict[Agent, Path]:
+    """Return the folders with transcripts, by agent; they need not exist.
+
+    >>> roots = transcript_roots({"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x"})
+    >>> [root.as_posix() for root in roots.values()]
+    ['/c/projects', '/x/sessions']
+    """
+    claude = environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")  # noqa: PTH111
+    codex = environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")  # noqa: PTH111
+    return {"claude_code": Path(claude) / "projects", "codex": Path(codex) / "sessions"}
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -291,32 +237,6 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """
     models = models_home(environ)
     return models.with_name("cache") if environ.get("REHYDRATE_HOME") else models.parent
-
-
-def _head(path: Path) -> str:
-    with path.open("rb") as file:
-        return blake2b(file.read(_HEAD_BYTES), digest_size=8).hexdigest()
-
-
-def _note(record: SessionRecord, part: SessionPart) -> None:
-    """Note what lines tell of their session as a whole."""
-    record.tips = part.tips
-    record.project = record.project or part.project
-    record.title = part.title or record.title or part.words
-    if part.times is not None:
-        first, last = part.times
-        record.first = min(record.first or first, first)
-        record.last = max(record.last, last)
-
-
-def _item(record: SessionRecord, text: str, time: datetime) -> MemoryItem:
-    return MemoryItem(text, kind=_KIND, source=record.source, trust=_TRUST, time=time)
-
-
-def _anew(memory: Memory, record: SessionRecord) -> SessionRecord:
-    """Forget what is known of a file, and return its record as before the first reading."""
-    _forget(memory, record)
-    return SessionRecord(record.path, record.agent, record.id)
 
 
 def _forget(memory: Memory, record: SessionRecord) -> None:

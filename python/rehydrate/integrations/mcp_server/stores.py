@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 from rehydrate.errors import InvalidArgumentError, UnknownThreadError
 from rehydrate.integrations.mcp_server.jobs import shown
-from rehydrate.integrations.mcp_server.session_files import transcript_roots
-from rehydrate.integrations.mcp_server.session_index import SessionIndex, cache_folder
+from rehydrate.integrations.mcp_server.session_index import (
+    SessionIndex,
+    cache_folder,
+    transcript_roots,
+)
 from rehydrate.memory.store import is_server, verify_place
 
 if TYPE_CHECKING:

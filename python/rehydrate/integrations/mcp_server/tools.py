@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from rehydrate._native import NOT_INSTRUCTIONS, fence_tags
+from rehydrate._native import NOT_INSTRUCTIONS, SessionOutline, ToolArguments
 from rehydrate._text import safe_error_text
 from rehydrate.context.tool_calls import FETCH, REQUEST
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
-from rehydrate.integrations.mcp_server.jobs import Answer, Arguments, Job
-from rehydrate.integrations.mcp_server.session_files import AGENTS, outline_lines, outline_of
+from rehydrate.integrations.mcp_server.jobs import Answer, Job, time_range
+from rehydrate.integrations.mcp_server.session_index import AGENTS
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.memory.items import TIERS, Tier
 from rehydrate.memory.tools import (
@@ -24,7 +24,7 @@ from rehydrate.memory.tools import (
 from rehydrate.rpc import tool as compaction
 
 Schema = dict[str, Any]
-Run = Callable[[Stores, Arguments, Job], Answer]
+Run = Callable[[Stores, ToolArguments, Job], Answer]
 
 MAX_HITS = 50
 MAX_SESSIONS = 50
@@ -78,7 +78,7 @@ TOOLS: dict[str, ServedTool] = {}
 def answer(tool: ServedTool, stores: Stores, given: Mapping[str, Any], job: Job) -> Answer:
     """Run a tool; a mistake in its arguments and a failure are answers that a model can read."""
     try:
-        return tool.run(stores, Arguments(given, tool.arguments), job)
+        return tool.run(stores, ToolArguments(given, tool.arguments), job)
     except _MISTAKES as error:
         return Answer.of_error(f"{tool.name}: {error}")
     except Exception as error:
@@ -142,7 +142,7 @@ _ANSWERED: dict[str, Schema] = {
     _COMPACTION["outputSchema"]["properties"],
     reads_only=False,  # with archive it writes to the memory
 )
-def compact_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def compact_context(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Answer with the messages that are kept, and figures.
 
     Where the memory takes what is dropped, long texts are kept in part unless asked otherwise.
@@ -161,7 +161,7 @@ def compact_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
     ("thread", *REQUEST.schema["required"]),
     _ANSWERED,
 )
-def request_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def request_context(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Answer with what a stored thread has about a query."""
     return _of_thread(stores, REQUEST.name, arguments)
 
@@ -173,12 +173,12 @@ def request_context(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
     ("thread", *FETCH.schema["required"]),
     _ANSWERED,
 )
-def fetch_whole(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def fetch_whole(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Answer with the text under a handle of a stored thread, or a part of it."""
     return _of_thread(stores, FETCH.name, arguments)
 
 
-def _of_thread(stores: Stores, name: str, arguments: Arguments) -> Answer:
+def _of_thread(stores: Stores, name: str, arguments: ToolArguments) -> Answer:
     reader = stores.reader(arguments.text("thread", max_chars=MAX_NAME_CHARS, needed=False))
     rest = {key: value for key, value in arguments.sent.items() if key != "thread"}
     answered = reader.answer(name, rest)
@@ -217,10 +217,10 @@ def _of_thread(stores: Stores, name: str, arguments: Arguments) -> Answer:
         )
     },
 )
-def search_memory(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def search_memory(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Answer with the best matches."""
     query, limit = arguments.text("query"), arguments.whole("limit")
-    span = arguments.time_range()
+    span = time_range(arguments)
     tier = cast("Tier | None", arguments.choice("tier"))
     hits = stores.memory().search(
         query,
@@ -278,7 +278,7 @@ def search_memory(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
     },
     reads_only=False,
 )
-def add_memory(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def add_memory(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Add one text, and answer with its handle."""
     text = arguments.text("text", max_chars=MAX_TEXT_CHARS)
     kind, source, thread = [
@@ -294,7 +294,7 @@ def add_memory(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
 
 
 @_serves("Read from long-term memory", LOAD_DESCRIPTION, LOAD_ARGUMENTS, (), _all("string", "text"))
-def load_memory(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def load_memory(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Answer with passages of a query, or a note whole."""
     call = ToolCall("anthropic", "call_1", LOAD_NAME, arguments.sent)
     text, is_error = LoadMemory(stores.memory()).answer(call)
@@ -333,10 +333,10 @@ def load_memory(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
         **_all("integer", "unread_files", "unread_bytes"),
     },
 )
-def search_sessions(stores: Stores, arguments: Arguments, job: Job) -> Answer:
+def search_sessions(stores: Stores, arguments: ToolArguments, job: Job) -> Answer:
     """Answer with the sessions that match, after reading what is new."""
     query, limit = arguments.text("query", needed=False), arguments.whole("limit")
-    span = arguments.time_range()
+    span = time_range(arguments)
     agent = arguments.choice("agent")
     project = arguments.text("project", max_chars=500, needed=False)
     index = stores.sessions()
@@ -385,21 +385,19 @@ def search_sessions(stores: Stores, arguments: Arguments, job: Job) -> Answer:
         "names": {"type": "object", "additionalProperties": _NAMES},
     },
 )
-def session_outline(stores: Stores, arguments: Arguments, _job: Job) -> Answer:
+def session_outline(stores: Stores, arguments: ToolArguments, _job: Job) -> Answer:
     """Answer with the outline of one session."""
     session = arguments.text("session", max_chars=4_096)
     budget, max_turns = arguments.whole("budget_tokens"), arguments.whole("max_turns")
     file = stores.sessions().find(session)
     try:
-        outline = outline_of(file, budget, max_turns)
+        outline = SessionOutline(file, budget, max_turns)
     except OSError as error:
         raise InvalidArgumentError(
             f"session {file.id} cannot be read ({error.strerror}); send another one"
         ) from None
-    body = "\n".join(outline_lines(file.id, outline))
-    opening, closing = fence_tags("session", "session", "", "", None, True, body)
     return Answer.of_text(
-        f"{opening}\n{body}\n{closing}",
+        outline.text,
         session=file.id,
         agent=file.agent,
         path=str(file.path),

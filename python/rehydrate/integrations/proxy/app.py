@@ -87,7 +87,7 @@ def wire_of(method: str, path: str) -> tuple[Provider, bool] | None:
 
 
 def upstreams_of(given: list[str]) -> dict[str, str]:
-    """Return the address of each provider; raises InvalidArgumentError for what is no address.
+    """Return the address of each provider; raises InvalidArgumentError for anything else.
 
     >>> upstreams_of(["openai=http://127.0.0.1:11434"])["openai"]
     'http://127.0.0.1:11434'

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl
 
 import anyio
 import httpx
 from starlette.types import Message, Receive, Scope, Send
 
-from rehydrate._native import Bill, error_event
+from rehydrate._native import Bill, end_to_end, error_event, is_own_request, refused_request
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.proxy.shortening import Outcome
 from rehydrate.messages import Provider
 
 HEADER = b"x-rehydrate"
-_OF_ONE_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
-    b"transfer-encoding upgrade".split()
-)
 _OF_KEYS = ("api-key", "authorization", "-auth")
 _KEY_IN_QUERY = re.compile("key|token", re.I)
 CONNECT_SECONDS = 30.0
@@ -122,7 +117,7 @@ class ClientRequest:
 
 
 class Answer:
-    """What a client gets."""
+    """The answer to a client."""
 
     def __init__(self, exchange: ClientRequest, send: Send, *, is_dry_run: bool) -> None:
         """Answer this request."""
@@ -138,8 +133,8 @@ class Answer:
         self._exchange.status = response.status_code
         kind = response.headers.get("content-type", "")
         self._exchange.is_streamed = kind.startswith("text/event-stream")
-        dropped = {b"content-length", b"content-encoding"} if is_changed else set()
-        headers = _end_to_end(response.headers.raw, dropped)
+        dropped = [b"content-length", b"content-encoding"] if is_changed else []
+        headers = end_to_end(response.headers.raw, dropped)
         note = f"{self._exchange.note()}{'; dry-run' if self._is_dry_run else ''}"
         headers.append((HEADER, one_line(note).encode()))
         self.is_begun = True
@@ -222,7 +217,7 @@ class Incoming:
                 yield part
 
     def end(self) -> None:
-        """Note that there is no more of the body."""
+        """Note that the body has ended."""
         self.is_whole = True
         self._is_read.set()
 
@@ -244,73 +239,19 @@ class Incoming:
 
 
 def refusal(scope: Scope) -> tuple[int, str] | None:
-    """Return the status and the reason for a request that does not go on; None: it does.
-
-    A browser that a name of another site leads here sends that name as Host: on this machine the
-    proxy, and a provider behind it that asks for no key, would be open to any page.
-    """
+    """Return the status and the reason for a request that does not go on; None: it does."""
     path = scope.get("raw_path") or scope["path"].encode()
-    if is_near(scope) and not _is_our_name(scope):
-        return 403, "Host names another site; call the proxy by 127.0.0.1 or localhost"
-    if not path.startswith(b"/") or b"#" in path:
-        return 400, "the target is no path; send one that begins with / and has no #"
-    if _has_dots(path.decode("latin-1")):
-        return 400, "the path has . or .. as a segment; send the path that is meant"
-    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-        return 400, "there are both Content-Length and Transfer-Encoding; send one of them"
-    return None
+    return refused_request(_client(scope), path, scope["headers"])
 
 
 def is_at_home(scope: Scope) -> bool:
     """Whether a request is from this machine, and from no page of another site."""
-    return is_near(scope) and _is_our_name(scope)
+    return is_own_request(_client(scope), scope["headers"])
 
 
-def is_near(scope: Scope) -> bool:
-    """Whether a request is from this machine."""
+def _client(scope: Scope) -> str | None:
     client = scope.get("client")
-    try:
-        return client is not None and ipaddress.ip_address(client[0]).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_our_name(scope: Scope) -> bool:
-    """Whether Host is an address, which no other site can take, or localhost."""
-    host = dict(scope["headers"]).get(b"host", b"127.0.0.1").decode("latin-1")
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or ipaddress.ip_address(name) is not None
-    except ValueError:
-        return False
-
-
-def _has_dots(path: str) -> bool:
-    """Return whether a path could lead out of an upstream's own, decoded or not.
-
-    >>> _has_dots("/v1/%252E./x"), _has_dots("/v1/a..b/.c/%2f")
-    (True, False)
-    """
-    for _ in range(3):
-        path = unquote(path)
-    return _DOTS.search(path) is not None
-
-
-_DOTS = re.compile(r"[/\\]\.\.?(?=[/\\;]|$)")
-
-
-def _end_to_end(
-    headers: Iterable[tuple[bytes, bytes]], dropped: Iterable[bytes]
-) -> list[tuple[bytes, bytes]]:
-    """Return the headers that go on: without those of one hop, of ours, and ``dropped``."""
-    lower = [(name.lower(), value) for name, value in headers]
-    out = {*_OF_ONE_HOP, *dropped, HEADER}
-    for name, value in lower:
-        if name == b"connection":
-            out.update(each.strip().lower() for each in value.split(b","))
-        elif name == b"transfer-encoding":
-            out.add(b"content-length")  # it does not count then
-    return [each for each in lower if each[0] not in out]
+    return client and str(client[0])
 
 
 def upstream_request(
@@ -323,7 +264,7 @@ def upstream_request(
     return httpx.Request(
         exchange.method,
         url,
-        headers=_end_to_end(exchange.headers, dropped),
+        headers=end_to_end(exchange.headers, dropped),
         content=content,
         extensions={"timeout": httpx.Timeout(None, connect=CONNECT_SECONDS).as_dict()},
     )

@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 
 class Plan(NamedTuple):
-    """What is sent in place of the first messages of a list."""
+    """The messages that are sent in place of the first ones of a list."""
 
     digest: bytes
     """Of those messages."""

@@ -18,7 +18,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from rehydrate import formats
-from rehydrate._native import RequestBody, known_name, unmarked
+from rehydrate._native import (
+    RequestBody,
+    RequestItem,
+    in_blocks,
+    known_name,
+    unmarked,
+    with_exchanges,
+)
 from rehydrate._text import OwnMessageError
 from rehydrate.context.context import Context
 from rehydrate.context.history import StoredEntry
@@ -28,12 +35,8 @@ from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy.asking import (
     NAMES,
     Asking,
-    Item,
-    in_blocks,
-    plain_values,
     texts_of,
     tool_texts,
-    with_exchanges,
     written,
 )
 from rehydrate.integrations.proxy.kept import Kept, Plan, Recent
@@ -83,7 +86,7 @@ class UntouchedError(OwnMessageError):
 
 @dataclass(slots=True)
 class Conversation:
-    """What became of one conversation's requests."""
+    """One conversation, and the figures of its requests."""
 
     number: int
     wire: Provider
@@ -99,10 +102,10 @@ class Conversation:
 
 
 class Outcome(NamedTuple):
-    """What a request became."""
+    """The result for one request."""
 
     body: bytes | None = None
-    """What to send; None: what the client wrote."""
+    """The body to send; None: the client's own."""
     before: int = 0
     after: int = 0
     prefix: str = ""
@@ -133,7 +136,7 @@ class Cut(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of a message by its text."""
+    """Facts about a message, by its text."""
 
     digest: bytes
     """Without marks: a client moves them."""
@@ -191,7 +194,7 @@ class Shortener:
         list_key = "input" if wire == "openai_responses" else "messages"
         body = _read(raw, list_key)
         model = str(body.fields.get("model") or "")[:_MAX_NAME]
-        items = list(map(Item, body.items))
+        items = body.items
         if not items:
             raise UntouchedError(f"{list_key!r} is no list of messages")
         if any(body.fields.get(name) for name in _ELSEWHERE):
@@ -250,7 +253,7 @@ class Shortener:
         scope: str,
         plan: Plan,
         wire: Provider,
-        items: Sequence[Item],
+        items: Sequence[RequestItem],
         facts: Sequence[Facts],
         budget: Budget,
     ) -> Reader:
@@ -259,7 +262,7 @@ class Shortener:
         with self._lock:
             known = self._readers.use(key)
         if known is None:
-            values = plain_values(items[: plan.count])
+            values = [item.plain for item in items[: plan.count]]
             entries = [
                 StoredEntry(value, each.at, each.tokens)
                 for value, each in zip(values, facts, strict=False)
@@ -271,7 +274,7 @@ class Shortener:
                 self._readers.put(key, known)
         return known
 
-    def _facts_of(self, scope: str, wire: Provider, items: Sequence[Item]) -> list[Facts]:
+    def _facts_of(self, scope: str, wire: Provider, items: Sequence[RequestItem]) -> list[Facts]:
         """Return the facts of messages; only those of new texts are found."""
         keys = [hash((scope, item.text)) for item in items]
         with self._lock:
@@ -279,7 +282,7 @@ class Shortener:
         missing = [index for index, known in enumerate(found) if known is None]
         if missing:
             try:
-                values = list(plain_values([items[index] for index in missing]))
+                values = [items[index].plain for index in missing]
             except ValueError:
                 raise UntouchedError(_UNREADABLE) from None
             tokens = _tokens_of(values, wire)
@@ -311,13 +314,13 @@ class Shortener:
         self,
         wire: Provider,
         model: str,
-        items: Sequence[Item],
+        items: Sequence[RequestItem],
         pieces: Sequence[int | str],
         reserved: int,
         budget: Budget,
     ) -> Cut | None:
         """Return what a compaction leaves; None where it leaves all as it was."""
-        plain = list(plain_values(items))
+        plain = [item.plain for item in items]
         given = [plain[each] if isinstance(each, int) else json.loads(each) for each in pieces]
         thread = HostThread(
             lambda: Context(

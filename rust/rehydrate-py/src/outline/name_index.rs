@@ -4,7 +4,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyRecursionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
-use rehydrate_core::conversation::outline::lines::Listed;
+use rehydrate_core::conversation::outline::lines::{Listed, read_lines};
 use rehydrate_core::conversation::outline::quoted::{fitting, write_quoted};
 use rehydrate_core::conversation::outline::{self, clean};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -13,8 +13,8 @@ use rehydrate_core::interrupt::checkpoint;
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::MakeName;
 use super::slot::as_float;
+use super::{MakeName, write_fitting};
 use crate::convert::{Places, Text, bytes_of, indices_in};
 use crate::errors::detached;
 use crate::exit::Running;
@@ -114,6 +114,34 @@ impl NameIndex {
 impl NameIndex {
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
+    }
+
+    /// The names of a conversation of which nothing is visible.
+    pub fn of(py: Python<'_>, conversation: &Conversation) -> PyResult<Self> {
+        let mut index = Self::default();
+        let (none, uncut) = (FxHashSet::default(), FxHashMap::default());
+        index.add_units(py, conversation, &none, |_| Ok(String::new()), &uncut, Vec::new())?;
+        Ok(index)
+    }
+
+    /// The best names by their heading, as many as an outline of so many characters has.
+    pub fn by_heading(
+        &mut self,
+        py: Python<'_>,
+        limit: usize,
+        max_chars: usize,
+    ) -> PyResult<Vec<(String, Vec<String>)>> {
+        let found = self.found(py, "", limit)?;
+        let listed: Vec<Listed<&str>> = found.iter().map(|found| self.listed(found)).collect();
+        let written = write_fitting(&listed, "", |lines| Ok(lines.chars().count() <= max_chars))?;
+        let mut headings: Vec<(String, Vec<String>)> = Vec::new();
+        for Listed { name, heading, .. } in read_lines(&written).unwrap_or_default() {
+            match headings.iter_mut().find(|(known, _)| *known == heading) {
+                Some((_, names)) => names.push(name),
+                None => headings.push((heading, vec![name])),
+            }
+        }
+        Ok(headings)
     }
 
     /// Add a conversation whose unit of a number can be read by `reference_of` it. `cut` are the messages kept in part, and

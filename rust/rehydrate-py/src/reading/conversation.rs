@@ -476,7 +476,7 @@ impl Conversation {
 
     /// The index of each message.
     #[getter]
-    fn indices(&self) -> Vec<usize> {
+    pub fn indices(&self) -> Vec<usize> {
         self.all().iter().map(|row| row.index).collect()
     }
 

@@ -16,7 +16,7 @@ use crate::exit::Running;
 use crate::interned::interned;
 
 /// The fields by which a client marks where a cached prefix ends. They move on in each request, and say nothing to the model.
-const CACHE_MARKS: [&str; 3] = ["cache_control", "prompt_cache_breakpoint", "cachePoint"];
+pub const CACHE_MARKS: [&str; 3] = ["cache_control", "prompt_cache_breakpoint", "cachePoint"];
 /// A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep as Python can go.
 const DEEPEST_MARK: usize = 16;
 const DIGEST_BYTES: usize = 16;

@@ -140,9 +140,7 @@ fn with_ancestor<'py>(entry: Fields<'_, 'py>, here: &Here<'py>, ancestor: &Bound
 
 /// The entries without results whose calls are missing, and without calls that were never answered, where others were made
 /// after them.
-#[pyfunction]
 pub fn paired_entries<'py>(entries: Vec<Entry<'py>>, agent: &str) -> PyResult<Vec<Entry<'py>>> {
-    let _running = Running::begin();
     let is_claudes = agent == "claude_code";
     let mut asked = FxHashSet::default();
     for entry in &entries {

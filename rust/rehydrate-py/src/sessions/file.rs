@@ -12,7 +12,7 @@ use crate::exit::Running;
 use crate::reading::json_value;
 
 /// A longer line holds a picture or a file, and nothing that was said.
-const MAX_LINE_BYTES: usize = 8_000_000;
+pub const MAX_LINE_BYTES: usize = 8_000_000;
 
 /// Reads the objects of a transcript from an offset on.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -40,32 +40,32 @@ impl TranscriptReader {
 
     #[new]
     #[pyo3(signature = (path, offset = 0, *, skips = false))]
-    fn new(path: PathBuf, offset: u64, skips: bool) -> Self {
+    pub fn new(path: PathBuf, offset: u64, skips: bool) -> Self {
         Self { path, state: Mutex::new(State { offset, skips, broken: 0, is_at_end: false }) }
     }
 
     #[getter]
-    fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.state().offset
     }
 
     #[getter]
-    fn skips(&self) -> bool {
+    pub fn skips(&self) -> bool {
         self.state().skips
     }
 
     #[getter]
-    fn broken(&self) -> usize {
+    pub fn broken(&self) -> usize {
         self.state().broken
     }
 
     #[getter]
-    fn is_at_end(&self) -> bool {
+    pub fn is_at_end(&self) -> bool {
         self.state().is_at_end
     }
 
     /// The objects in about so many bytes. Raises OSError.
-    fn objects<'py>(&self, py: Python<'py>, max_bytes: u64) -> PyResult<Bound<'py, PyList>> {
+    pub fn objects<'py>(&self, py: Python<'py>, max_bytes: u64) -> PyResult<Bound<'py, PyList>> {
         let _running = Running::begin();
         let objects = PyList::empty(py);
         self.each(py, max_bytes, |object| objects.append(object))?;
@@ -141,6 +141,6 @@ impl State {
 }
 
 /// The JSON object in a line, if it is one.
-fn object_in<'py>(py: Python<'py>, line: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub fn object_in<'py>(py: Python<'py>, line: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(json_value(PyBytes::new(py, line).as_any())?.filter(|value| value.is_instance_of::<PyDict>()))
 }

@@ -3,15 +3,15 @@
 use std::cmp::{max, min};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 use rehydrate_core::sessions::{Chunk, Chunks, READ_CHARS, Speaker, beginning, clean, one_line};
 use rustc_hash::FxHashSet;
 
+use super::clock::{Clock, written};
 use super::file::TranscriptReader;
 use super::said::said_by;
 use super::{copied, id_of, utf8};
 use crate::errors::detached;
-use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{
     Fields, codex_kept, codex_line, codex_turns_taken_back, line_content, line_is_seen, listed, transcript_branch,
@@ -41,51 +41,36 @@ const PROJECT_CHARS: usize = 300;
 const MAX_TIPS: usize = 16;
 
 /// Lines of a transcript: chunks of them to be found, and notes on the session as a whole.
-#[pyclass(frozen, module = "rehydrate._native")]
-pub struct SessionPart {
+pub struct Part<'py> {
     /// Whether a line goes on from another one than the last that was known, or takes turns back.
-    #[pyo3(get)]
-    went_back: bool,
+    pub went_back: bool,
     /// The ids of the last line that was said, and of those after it.
-    #[pyo3(get)]
-    tips: Py<PyTuple>,
+    pub tips: Vec<String>,
     /// The folder that the agent works in; "" where no line tells it.
-    #[pyo3(get)]
-    project: String,
+    pub project: String,
     /// The title that the agent gives the session; "" where it gives none.
-    #[pyo3(get)]
-    title: String,
+    pub title: String,
     /// The user's first words.
-    #[pyo3(get)]
-    words: String,
+    pub words: String,
     /// The times of the first and the last line; None where no line tells one.
-    #[pyo3(get)]
-    times: Option<(String, String)>,
-    /// Chunks of what was said, to be added in these batches: each a text and its time.
-    #[pyo3(get)]
-    batches: Py<PyList>,
+    pub times: Option<(String, String)>,
+    /// Chunks of what was said, to be added in these batches.
+    batches: Vec<Vec<Chunk>>,
+    /// The time of each line.
+    line_times: Vec<Option<Bound<'py, PyAny>>>,
 }
 
-#[pymethods]
-impl SessionPart {
-    /// Read the lines in about so many bytes. `tips` are those of the part before; `as_time` makes a time of a line's
-    /// stamp, or None. Raises OSError.
-    #[new]
-    fn new<'py>(
-        reader: &Bound<'py, TranscriptReader>,
-        max_bytes: u64,
-        tips: Vec<String>,
-        as_time: &Bound<'py, PyAny>,
-    ) -> PyResult<Self> {
-        let _running = Running::begin();
-        let py = reader.py();
+impl<'py> Part<'py> {
+    /// Read the lines in about so many bytes. `tips` are those of the part before. Raises OSError.
+    pub fn read(py: Python<'py>, reader: &TranscriptReader, max_bytes: u64, tips: Vec<String>) -> PyResult<Self> {
+        let clock = Clock::new(py)?;
         let (mut read, mut times) = (Vec::new(), None);
         let (mut project, mut title) = (String::new(), String::new());
-        reader.get().each(py, max_bytes, |line| {
+        reader.each(py, max_bytes, |line| {
             let line = Fields::needed(&line, 0, String::new)?;
-            let of = Line::of(line, as_time)?;
+            let of = Line::of(line, &clock)?;
             if let Some(time) = &of.time {
-                let stamp: String = time.call_method0(interned!(py, "isoformat"))?.extract()?;
+                let stamp = written(time)?;
                 let (first, last) = times.take().unwrap_or_else(|| (stamp.clone(), stamp.clone()));
                 times = Some((min(first, stamp.clone()), max(last, stamp)));
             }
@@ -133,14 +118,18 @@ impl SessionPart {
             let words = clean(&one_line(&words.unwrap_or_default()), TITLE_CHARS);
             Ok((clean(&project, PROJECT_CHARS), clean(&title, TITLE_CHARS), words, batches))
         })?;
-        let timed = |chunks: Vec<_>| -> PyResult<_> {
-            let of = |chunk: Chunk| (chunk.text, read[chunk.line].time.as_ref());
-            PyList::new(py, chunks.into_iter().map(of).collect::<Vec<_>>())
+        let line_times = read.into_iter().map(|line| line.time).collect();
+        Ok(Self { went_back, tips, project, title, words, times, batches, line_times })
+    }
+
+    /// The batches: of each chunk its text, and the time of its first line, or this one.
+    pub fn timed_batches(&self, py: Python<'py>, or: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let timed = |chunks: &Vec<Chunk>| {
+            let of = |chunk: &Chunk| (chunk.text.clone(), self.line_times[chunk.line].as_ref().unwrap_or(or));
+            PyList::new(py, chunks.iter().map(of).collect::<Vec<_>>())
         };
-        let batches = batches.into_iter().filter(|chunks| !chunks.is_empty()).map(timed);
-        let batches = PyList::new(py, batches.collect::<PyResult<Vec<_>>>()?)?.unbind();
-        let tips = PyTuple::new(py, tips)?.unbind();
-        Ok(Self { went_back, tips, project, title, words, times, batches })
+        let batches = self.batches.iter().filter(|chunks| !chunks.is_empty()).map(timed);
+        PyList::new(py, batches.collect::<PyResult<Vec<_>>>()?)
     }
 }
 
@@ -157,12 +146,12 @@ struct Line<'py> {
 }
 
 impl<'py> Line<'py> {
-    fn of(line: Fields<'_, 'py>, as_time: &Bound<'py, PyAny>) -> PyResult<Self> {
+    fn of(line: Fields<'_, 'py>, clock: &Clock<'py>) -> PyResult<Self> {
         let py = line.as_any().py();
         let said = said_by(line)?.into_iter();
         let said = said.map(|(speaker, text)| (speaker, beginning(&text, READ_CHARS).to_owned())).collect();
         let stamp = line.text(interned!(py, "timestamp"))?;
-        let time = stamp.map(|stamp| as_time.call1((stamp,))).transpose()?.filter(|time| !time.is_none());
+        let time = stamp.map(|stamp| clock.time(&stamp)).transpose()?.flatten();
         let payload = line.get(interned!(py, "payload"))?;
         let (mut is_turn, mut taken_back) = (false, 0);
         let link = copied(line, &LINK_KEYS)?;

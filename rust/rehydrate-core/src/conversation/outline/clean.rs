@@ -48,7 +48,8 @@ fn split_at_chars(text: &str, chars: usize) -> (&str, &str) {
 }
 
 /// The text with a blank in the place of each label, also of those that it had before.
-fn without_labels(text: &str) -> String {
+#[must_use]
+pub fn without_labels(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(LABEL) {
