@@ -177,7 +177,7 @@ def hosts(env: Environment) -> None:
 
 
 def lab(env: Environment) -> None:
-    """Measure and lint the example, write its pages, run scripted models: what `make demo` runs too."""
+    """Measure and lint the example, write its pages, run a scripted model and `make demo`."""
     env.command("eval", SESSION, "--json", "--cuts", "3", "--ratios", "0.4")
     env.command("lint", SESSION, "--fail-on", "never", says="findings")
     env.command("inspect", SESSION, "-o", "prompt.html")

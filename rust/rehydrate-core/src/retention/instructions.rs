@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(kept("So: never touch  src/embed."), Some(0.5));
         assert_eq!(kept("- do not touch src/embed (never)\n- budget: the cap is $500"), Some(1.0));
         assert_eq!(kept("never\ntouch\nsrc/embed\nbudget"), Some(0.0));
-        assert_eq!(share_kept(&rules, "So: never touch  src/embed.", ""), Some(0.5));
+        assert_eq!(share_kept(&rules, "So: Never touch  src/embed.", ""), Some(0.5));
         assert_eq!(share_kept(&[], "", ""), None);
     }
 }
