@@ -18,7 +18,7 @@ help:  ## what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Everything a build of the extension depends on; touching none of it leaves the environment as it is.
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.txt' | grep -v target)
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.txt' -o -name '*.json' | grep -v target)
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rehydrate needs Python >= 3.11; set PYTHON=python3.11")'
