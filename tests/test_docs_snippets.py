@@ -214,4 +214,4 @@ def test_design_names_commands_that_exist() -> None:
         path = ROOT / module.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").is_file(), module
     for bench in set(re.findall(r"--bench (\w+)", text)):
-        assert (ROOT / "rust/rehydrate-benches/benches" / f"{bench}.rs").is_file(), bench
+        assert (ROOT / "rust/rehydrate-core/benches" / f"{bench}.rs").is_file(), bench

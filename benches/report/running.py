@@ -46,7 +46,7 @@ PARTS: tuple[str, ...] = (
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
 
-CORE = "cargo bench -p rehydrate-benches --bench '*'"
+CORE = "cargo bench -p rehydrate-core --bench '*'"
 PYTHON = "python -m benches.report"
 
 LOOP_CACHE_MIB = 32
@@ -84,7 +84,7 @@ class Ran:
 def steps(data: Path | None, size: Size) -> list[Step]:
     """Return all steps of a run of this size, in order; without `data` those that need none."""
     quickly = ("-q", "--", "--warm-up-time", "1", "--measurement-time", "2")
-    core = ("cargo", "bench", "-p", "rehydrate-benches", "--locked", "--bench", "*", *quickly)
+    core = ("cargo", "bench", "-p", "rehydrate-core", "--locked", "--bench", "*", *quickly)
     # Of one processor its own time, so that the turns of other programs on it do not count.
     own_time = "--benchmark-timer=time.process_time"
     of_one = (*_PYTEST, own_time, "benches/python", f"--benchmark-json={KEPT / 'speed.json'}")

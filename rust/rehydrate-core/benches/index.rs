@@ -13,7 +13,7 @@ use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::embed::{Embedder, dot, normalize};
 use rehydrate_core::index::{Entry, Filter, Fusion, KnnTarget, Meta, Query, Recall, Segment, Settings, View};
 
-const VOCABULARY: &str = include_str!("../../rehydrate-core/model/vocab.txt");
+const VOCABULARY: &str = include_str!("../model/vocab.txt");
 const SEARCHES: usize = 300;
 const RECALLED: usize = 1_000;
 const RUNS: usize = 20;

@@ -18,12 +18,12 @@ pub const UNITS: usize = 305;
 pub const BYTES: usize = 500_000;
 
 const SOURCES: [(&str, &str); 6] = [
-    ("src/packing/pack.rs", include_str!("../../../rehydrate-core/src/packing/pack.rs")),
-    ("src/scoring/coverage.rs", include_str!("../../../rehydrate-core/src/scoring/coverage.rs")),
-    ("src/analysis/features.rs", include_str!("../../../rehydrate-core/src/analysis/features.rs")),
-    ("src/embed/builtin.rs", include_str!("../../../rehydrate-core/src/embed/builtin.rs")),
-    ("src/tokens/split.rs", include_str!("../../../rehydrate-core/src/tokens/split.rs")),
-    ("src/analysis/words.rs", include_str!("../../../rehydrate-core/src/analysis/words.rs")),
+    ("src/packing/pack.rs", include_str!("../../src/packing/pack.rs")),
+    ("src/scoring/coverage.rs", include_str!("../../src/scoring/coverage.rs")),
+    ("src/analysis/features.rs", include_str!("../../src/analysis/features.rs")),
+    ("src/embed/builtin.rs", include_str!("../../src/embed/builtin.rs")),
+    ("src/tokens/split.rs", include_str!("../../src/tokens/split.rs")),
+    ("src/analysis/words.rs", include_str!("../../src/analysis/words.rs")),
 ];
 
 /// Where a user speaks: every so many units.

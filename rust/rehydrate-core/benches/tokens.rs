@@ -9,9 +9,9 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rehydrate_core::tokens::Counter;
 
 const SOURCE: &str = concat!(
-    include_str!("../../rehydrate-core/src/tokens/split.rs"),
-    include_str!("../../rehydrate-core/src/tokens.rs"),
-    include_str!("../../rehydrate-core/src/tokens/merge.rs")
+    include_str!("../src/tokens/split.rs"),
+    include_str!("../src/tokens.rs"),
+    include_str!("../src/tokens/merge.rs")
 );
 
 fn tokens(criterion: &mut Criterion) {

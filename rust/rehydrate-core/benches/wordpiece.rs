@@ -17,7 +17,7 @@ use tokenizers::{DecoderWrapper, PostProcessorWrapper, TokenizerBuilder, Tokeniz
 
 type Twin = TokenizerImpl<TwinModel, BertNormalizer, BertPreTokenizer, PostProcessorWrapper, DecoderWrapper>;
 
-const VOCAB: &str = include_str!("../../rehydrate-core/model/vocab.txt");
+const VOCAB: &str = include_str!("../model/vocab.txt");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn tokenising(criterion: &mut Criterion) {
@@ -61,7 +61,7 @@ fn tokenising(criterion: &mut Criterion) {
 }
 
 fn corpora() -> Vec<(&'static str, Vec<String>)> {
-    let sources = fs::read_dir(Path::new(ROOT).join("../rehydrate-core/src")).unwrap();
+    let sources = fs::read_dir(Path::new(ROOT).join("src")).unwrap();
     let sources = sources.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok()).collect();
     let mut corpora = vec![("sources", sources), ("scripts", vec![scripts()])];
     let data = Path::new(ROOT).join("../../../shared/data");
