@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
 from rehydrate import _native, compact_context, count_tokens
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.process import DEFAULT_LIMIT_BYTES, cache_limit, cached_bytes, clear_cache
-from tests.stress.programs import run_python
+from tests.stress.programs import needs_fork, run_python
 
 MIB = 1 << 20
 
@@ -69,7 +67,7 @@ def test_a_limit_that_is_none_is_refused(limit: object):
     assert cache_limit() == DEFAULT_LIMIT_BYTES
 
 
-@pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+@needs_fork
 def test_a_child_has_its_parents_limit():
     ended = run_python(
         """

@@ -12,7 +12,7 @@ import pytest
 
 from rehydrate._concurrency.async_wrappers import HybridLock
 from tests.sizes import PATIENCE_SECONDS
-from tests.stress.programs import run_python
+from tests.stress.programs import needs_fork, run_python
 
 pytestmark = pytest.mark.anyio
 
@@ -199,7 +199,7 @@ async def test_one_whose_loop_has_ended_keeps_nobody_waiting(anyio_backend: str)
     assert order == ["here"]
 
 
-@pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+@needs_fork
 def test_a_child_finds_it_free_and_nobody_in_line():
     ended = run_python(
         """

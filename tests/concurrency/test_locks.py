@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from tests.stress.programs import run_python
+from tests.stress.programs import fork_amid, needs_fork, run_python
 
-pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+pytestmark = needs_fork
 
 
 def test_a_lock_that_another_thread_holds_is_free_in_a_child_and_still_held_in_the_parent():
@@ -111,30 +109,5 @@ thread.join()
 
 
 def test_forking_while_other_threads_embed_leaves_no_child_waiting():
-    ended = run_python(
-        _EMBEDDING
-        + """
-use()
-over = threading.Event()
-
-def work():
-    while not over.is_set():
-        use()
-
-threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for _ in range(25):
-    if (child := os.fork()) == 0:
-        signal.alarm(60)
-        use()
-        os._exit(7)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code == 7, code
-over.set()
-for thread in threads:
-    thread.join()
-print("done")
-"""
-    )
+    ended = fork_amid(_EMBEDDING + "use()", "use()", "use()", threads=4, forks=25)
     assert (ended.code, ended.out, ended.err) == (0, "done\n", "")

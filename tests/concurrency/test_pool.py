@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 import pytest
 
 from rehydrate._concurrency.workers import WorkerPool, waiting
 from tests.sizes import PATIENCE_SECONDS
-from tests.stress.programs import run_python
-
-forks = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+from tests.stress.programs import needs_fork, run_python
 
 
 class Gate:
@@ -126,7 +123,7 @@ def test_where_no_thread_can_be_started_it_says_so_and_no_place_is_lost(monkeypa
     assert over.wait(PATIENCE_SECONDS)
 
 
-@forks
+@needs_fork
 def test_a_child_has_all_places_whatever_its_parent_was_at():
     ended = run_python(
         """

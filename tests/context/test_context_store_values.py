@@ -2,14 +2,13 @@
 
 import copy
 import pickle
-import sys
 
 import pytest
 
 from rehydrate import _native, formats
 from rehydrate.context import ContextStore
 from rehydrate.errors import InvalidArgumentError
-from tests.stress.programs import run_python
+from tests.stress.programs import fork_amid, needs_fork
 
 SAID = [
     {"role": "user", "content": "Fix the login. From now on, always use tabs."},
@@ -75,38 +74,22 @@ def test_numbers_below_zero_and_what_is_no_list():
     assert store.render(-5) == "" and store.operations_since(10**12) == []
 
 
-@pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+@needs_fork
 def test_forking_while_another_thread_is_in_a_store_leaves_no_child_waiting():
-    ended = run_python(
+    ended = fork_amid(
         """
-import os, signal, threading
 from rehydrate import formats
 from rehydrate.context import ContextStore
 
 said = [{"role": "user", "content": f"Always use rope {n} for boat_{n}."} for n in range(400)]
 store = ContextStore()
 store.update(formats.parse(said, "anthropic").messages)
-over = threading.Event()
-
-def work():
-    while not over.is_set():
-        store.render(100_000)
-
-threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
-for thread in threads:
-    thread.start()
-for _ in range(10):
-    if (child := os.fork()) == 0:
-        signal.alarm(60)
-        store.update(formats.parse(said[:2], "anthropic").messages, 402)
-        assert store.seen == 402 and store.render(400)
-        os._exit(7)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code == 7, code
-over.set()
-for thread in threads:
-    thread.join()
-print("done", store.seen)
-"""
+""",
+        "store.render(100_000)",
+        """store.update(formats.parse(said[:2], "anthropic").messages, 402)
+assert store.seen == 402 and store.render(400)""",
+        "assert store.seen == 400",
+        threads=3,
+        forks=10,
     )
-    assert (ended.code, ended.out, ended.err) == (0, "done 400\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, "done\n", "")

@@ -10,12 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context
 from rehydrate.formats import detect_format, validate
-from rehydrate.messages import PROVIDERS
 from rehydrate.prompt import (
-    ContextRequest,
     History,
     PromptIR,
-    ToolDef,
     compile,
 )
 from tests.formats.ai_sdk_messages import (
@@ -34,9 +31,8 @@ from tests.formats.ai_sdk_messages import (
     tool,
     tools,
 )
-from tests.prompt.example_irs import lawful_irs
+from tests.formats.drawn import drawn_ir
 from tests.provider.ai_sdk import refusal, ui_refusal
-from tests.provider.sendable import sendable
 from tests.strategies import BY_FORMAT, ai_sdk_conversations, ai_sdk_ui_conversations, damaged
 
 PLANTED: dict[str, tuple[list[Any], list[int]]] = {
@@ -202,14 +198,7 @@ def test_they_become_every_providers_messages(
 def test_every_format_becomes_a_request_that_the_sdk_takes(
     format: str, data: st.DataObject
 ) -> None:
-    entries = data.draw(BY_FORMAT[format]())
-    if format == "ai_sdk":
-        entries = closed(entries)
-    elif format in ("anthropic", "openai_chat", "openai_responses"):
-        entries = sendable(format, entries)
-    sections = data.draw(lawful_irs()).sections if format in PROVIDERS else ()
-    history = History(tuple(entries), format)
-    ir = PromptIR(ContextRequest("Go on."), sections, (ToolDef.read(SPEC),), history)
+    ir = drawn_ir(data, format, SPEC, ai_sdk=closed)
     request = compile(ir, "ai_sdk").request
     assert validate(request["messages"], "ai_sdk") == []
     assert request["tools"] == {"f": {"inputSchema": {"type": "object"}}}

@@ -15,11 +15,10 @@ from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import Budget, ContextRequest, History, PromptIR, ToolDef, compile
-from tests.prompt.example_irs import lawful_irs
+from tests.formats.drawn import drawn_ir
 from tests.prompt.irs import found, system_section
 from tests.provider.converse import refusal
-from tests.provider.sendable import sendable
-from tests.strategies import BY_FORMAT, bedrock_conversations, damaged
+from tests.strategies import bedrock_conversations, damaged
 
 USER = {"role": "user", "content": [{"text": "Which berth is free?"}]}
 SAID = {"role": "assistant", "content": [{"text": "Berth 4."}]}
@@ -159,11 +158,7 @@ def test_what_is_compacted_is_taken(entries: list[Any], ratio: float, by_excerpt
 def test_both_ways_between_the_providers(provider: Any, format: str, data: st.DataObject) -> None:
     if "bedrock" not in (provider, format):
         pytest.skip("no Converse in it: tests/provider/test_agreement.py")
-    entries = data.draw(BY_FORMAT[format]())
-    entries = closed(entries) if format == "bedrock" else sendable(format, entries)
-    sections = data.draw(lawful_irs()).sections
-    tool = ToolDef.read(SPEC)
-    ir = PromptIR(ContextRequest("Go on."), sections, (tool,), History(tuple(entries), format))
+    ir = drawn_ir(data, format, SPEC, bedrock=closed)
     compiled = compile(ir, provider, minimum_prefix=1)
     assert validate(compiled.messages, provider) == []
     if provider == "bedrock":

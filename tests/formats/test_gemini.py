@@ -15,7 +15,7 @@ from rehydrate.context import Context
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.formats.calls import ToolCall
-from rehydrate.messages import PROVIDERS, PieceKind
+from rehydrate.messages import PieceKind
 from rehydrate.prompt import (
     Budget,
     ContextRequest,
@@ -26,9 +26,8 @@ from rehydrate.prompt import (
     ToolDef,
     compile,
 )
-from tests.prompt.example_irs import lawful_irs
+from tests.formats.drawn import drawn_ir
 from tests.provider.gemini import refusal
-from tests.provider.sendable import sendable
 from tests.strategies import BY_FORMAT, damaged, gemini_conversations
 
 USER = {"role": "user", "parts": [{"text": "Which berth is free?"}]}
@@ -151,14 +150,7 @@ def test_what_is_compacted_is_taken(entries: list[Any], ratio: float, by_excerpt
 @settings(max_examples=8)
 @given(data=st.data())
 def test_every_format_becomes_a_request_that_gemini_takes(format: str, data: st.DataObject) -> None:
-    entries = data.draw(BY_FORMAT[format]())
-    if format == "gemini":
-        entries = closed(entries)
-    elif format in ("anthropic", "openai_chat", "openai_responses"):
-        entries = sendable(format, entries)
-    sections = data.draw(lawful_irs()).sections if format in PROVIDERS else ()
-    history = History(tuple(entries), format)
-    ir = PromptIR(ContextRequest("Go on."), sections, (ToolDef.read(SPEC),), history)
+    ir = drawn_ir(data, format, SPEC, gemini=closed)
     request = compile(ir, "gemini").request
     assert validate(request["contents"], "gemini") == []
     assert request["tools"] == [{"functionDeclarations": [SPEC]}]

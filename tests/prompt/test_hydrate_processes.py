@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from tests.stress.programs import run_python
+from tests.stress.programs import needs_fork, run_python
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-needs_fork = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
 
 _HANGING = """
 import os, signal, threading, time

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from pathlib import Path
 
 import pytest
 
 import rehydrate
 from tests.sizes import PATIENCE_SECONDS
-from tests.stress.programs import run_python
-
-needs_fork = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+from tests.stress.programs import needs_fork, run_python
 
 
 def talk(start: int = 0) -> list[dict[str, str]]:
