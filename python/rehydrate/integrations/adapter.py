@@ -203,7 +203,7 @@ class PrefixThreads:
 
 
 class Scope(NamedTuple):
-    """What tells a conversation from others, besides its messages."""
+    """The names that distinguish a conversation from others, besides its messages."""
 
     model: str = ""
     thread: str = ""

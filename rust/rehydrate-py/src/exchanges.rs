@@ -57,7 +57,7 @@ impl RequestItem {
 }
 
 type Items<'py> = Vec<Bound<'py, RequestItem>>;
-/// What the messages of an answer are in truth: as the client has them, what the provider sent and got, and the answers to our
+/// The true messages of an answer: as the client has them, as the provider sent and got them, and the answers to our
 /// calls in the last reply.
 type Exchange<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 

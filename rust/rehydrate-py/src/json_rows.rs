@@ -33,7 +33,7 @@ fn decoded<'a>(py: Python<'_>, subject: &str, bytes: &'a [u8]) -> PyResult<&'a s
         .map_err(|error| refused(py, format!("{subject} is no UTF-8 from byte {} on; pass UTF-8", error.valid_up_to())))
 }
 
-/// What a text should hold.
+/// The content that a text should have.
 struct Wanted {
     subject: &'static str,
     kind: &'static str,

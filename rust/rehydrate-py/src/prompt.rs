@@ -1,4 +1,4 @@
-//! What is asked of a prompt and its sections: the laws that it breaks, its table, the changes from it to another, and where it is cached.
+//! Questions about a prompt and its sections: the laws that it breaks, its table, the changes from it to another, and where it is cached.
 //!
 //! `rehydrate.prompt.reports` has the records of the reports, and says what they mean.
 mod breakpoints;

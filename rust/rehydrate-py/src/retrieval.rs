@@ -72,7 +72,7 @@ pub fn request_arguments<'py>(
     Ok((text, scope, span))
 }
 
-/// What a call of fetch_whole asks for: a text from a character on, some of its lines, or the parts that a query finds.
+/// The request of a call of fetch_whole: a text from a character on, some of its lines, or the parts that a query finds.
 #[pyclass(frozen, get_all, module = "rehydrate._native")]
 pub struct FetchArguments {
     /// Of the text, or of the rest of what was found.

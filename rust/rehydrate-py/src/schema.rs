@@ -46,7 +46,7 @@ struct Field {
     is_required: bool,
 }
 
-/// What a type hint lets through.
+/// The values that a type hint lets through.
 enum Shape {
     Any,
     /// An instance of this very class; a whole number for a float too.
@@ -135,7 +135,7 @@ impl Record {
     }
 }
 
-/// What a class says of values that it does not take together, with their place.
+/// The error of a class for values that it does not take together, with their place.
 fn does_not_fit<'py>(py: Python<'py>, error: PyErr, at: &At<'_, 'py>) -> PyErr {
     let is_one = |class: &str| {
         let class = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class));

@@ -294,7 +294,7 @@ class Files(NamedTuple):
     records: int = 0
     """How many records the log has: a change is written only where it still has as many."""
     row: ThreadRow | None = None
-    """What the store says of the log; it differs after any change."""
+    """The store's mark of the log; it differs after any change."""
 
 
 class FileLog:

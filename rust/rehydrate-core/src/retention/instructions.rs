@@ -1,4 +1,4 @@
-//! What a user lays down for the rest of a session: which sentences bind, and how many of them are still there.
+//! The rules that a user lays down for the rest of a session: which sentences bind, and how many of them are still there.
 use regex::Regex;
 use rustc_hash::FxHashSet;
 use unicase::UniCase;

@@ -8,7 +8,7 @@ use crate::sessions::one_line;
 
 /// A shorter line, such as `return None`, is typed again by chance.
 const MIN_CHARS: usize = 15;
-/// What an excerpt writes in place of what it left out.
+/// The marks that an excerpt writes in place of lines.
 static MARK: Pattern = Pattern::new("", r"\[\.\.\. [^\n\[]*? \.\.\.\]");
 
 /// The lines of a text that are long enough, each run of white space in them as one blank.

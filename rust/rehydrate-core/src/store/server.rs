@@ -1,4 +1,4 @@
-//! What a store on a server shares with the one in a file: the words of long texts, names as numbers, its URLs.
+//! The parts that a store on a server shares with the one in a file: the words of long texts, names as numbers, its URLs.
 use once_cell::race::OnceBox;
 use regex::Regex;
 use rustc_hash::FxHashSet;
@@ -11,7 +11,7 @@ const WORDS_BYTES: usize = 250_000;
 /// Longer words are left out.
 const WORD_CHARS: usize = 1_000;
 
-/// What full-text search reads of a text; None: the text itself.
+/// The words of a text for full-text search; None: the text itself.
 #[must_use]
 pub fn indexed_words(text: &str) -> Option<String> {
     text.chars().nth(WHOLE_CHARS)?;

@@ -60,7 +60,7 @@ pub fn shown_messages<'py>(
     if prompt.provider == "openai_responses" { Ok(shown) } else { prompt.with_user_first(shown, beginning) }
 }
 
-/// What a segment of a prompt says of a part.
+/// The facts that a segment of a prompt has of a part.
 struct Part<'py> {
     id: Bound<'py, PyString>,
     kind: Bound<'py, PyString>,

@@ -12,7 +12,7 @@ const MAX_PATH_CHARS: usize = 512;
 const QUOTED_CHARS: usize = 2_000;
 const COMMANDS: [&str; 6] = ["view", "create", "str_replace", "insert", "delete", "rename"];
 
-/// What a command does to the files.
+/// The effect of a command on the files.
 pub struct Outcome<'py> {
     /// The new text of each file that changes, None where it goes.
     pub changes: Bound<'py, PyDict>,

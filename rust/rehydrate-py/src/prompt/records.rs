@@ -57,7 +57,7 @@ impl PromptRecords {
         self.positions.get(&index).copied()
     }
 
-    /// What is recorded under an id, as a `Why`; None where nothing is.
+    /// The record under an id, as a `Why`; None where there is none.
     fn why<'py>(&self, id: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _running = Running::begin();
         let py = id.py();

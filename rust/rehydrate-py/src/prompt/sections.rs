@@ -90,7 +90,7 @@ fn names_of(enumeration: &Any<'_>) -> String {
 
 /// A source's `Found` with its sequences as tuples, if all its values have the right types.
 ///
-/// What a `Section` does not check itself is checked here: a prompt relies on it.
+/// Checks that a `Section` does not make itself, and that a prompt relies on.
 #[pyfunction]
 pub fn checked_found<'py>(found: &Any<'py>, source: &Any<'py>) -> PyResult<Any<'py>> {
     let _running = Running::begin();

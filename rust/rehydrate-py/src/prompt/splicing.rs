@@ -298,7 +298,7 @@ pub fn deduplicated<'py>(
     Ok((shown.sections.into_iter().map(|(_, section)| section).collect(), dropped, changed))
 }
 
-/// What the model sees before a section.
+/// The part of a prompt that the model reads before a section.
 struct Shown<'py> {
     history: History<'py>,
     /// `History`

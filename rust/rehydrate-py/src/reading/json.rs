@@ -75,7 +75,7 @@ fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
     Some(())
 }
 
-/// What Python reads a JSON text or its bytes as; None where it is none.
+/// The value of a JSON text or its bytes, as Python reads it; None where it is not JSON.
 pub fn json_value<'py>(text: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = text.py();
     match py.import("json")?.call_method1(interned!(py, "loads"), (text,)) {

@@ -1,4 +1,4 @@
-//! What users lay down in a session, and whether it and their last turn are still there.
+//! The rules that users lay down in a session, and whether they and the last turn are still there.
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rehydrate_core::retention::{binding_sentences, is_held, share_kept};

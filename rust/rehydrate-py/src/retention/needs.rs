@@ -1,4 +1,4 @@
-//! What is needed after a cut: the names and the lines that later messages use, and where they are.
+//! The needs after a cut: the names and the lines that later messages use, and where they are.
 use std::collections::{BTreeSet, HashMap};
 
 use pyo3::prelude::*;

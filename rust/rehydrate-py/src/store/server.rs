@@ -75,7 +75,7 @@ pub fn server_rows<'py>(
     items.iter().enumerate().map(row).collect()
 }
 
-/// What full-text search reads of a text: all of it, or each word of a long one once.
+/// The words of a text for full-text search: all of it, or each word of a long one once.
 #[pyfunction]
 pub fn server_words<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
