@@ -126,7 +126,6 @@ __all__ = [
     "__version__",
     "after_fork",
     "answering_model",
-    "as_dict",
     "as_dicts",
     "as_items",
     "as_sequence",
@@ -301,7 +300,6 @@ __all__ = [
     "provider_name",
     "provider_of",
     "put_back",
-    "question_share",
     "read",
     "read_answer",
     "read_call",
@@ -376,7 +374,6 @@ __all__ = [
     "usage_attributes",
     "used_names",
     "user_message",
-    "user_part",
     "user_text",
     "value_text",
     "visible_text",
@@ -591,8 +588,6 @@ class Prepared:
     def message_tokens(self) -> list[int]: ...
     @property
     def dim(self) -> int | None: ...
-    @property
-    def divided(self) -> list[int]: ...
     def division(self, text: int) -> Division: ...
     # What is divided, block by block, and the rest: a message each.
     def parts(self, conversation: Conversation) -> Conversation: ...
@@ -1534,7 +1529,6 @@ def describe_page(
 def line_numbers(text: str, start: int, end: int) -> str: ...
 
 # The share of a text that is in questions, 0 to 1.
-def question_share(text: str) -> float: ...
 
 # The query that is given, or the last user turn if it asks something.
 def weighted_query(
@@ -1800,7 +1794,6 @@ def is_langchain_message(value: object) -> bool: ...
 
 # The entry with these texts or inputs at their paths; the entry itself never changes.
 def replace_texts(entry: Any, texts: Mapping[_Path, Any]) -> Any: ...
-def as_dict(value_of: Any, index: int) -> Any: ...
 
 # A list of messages, read, and its entries as dicts: the same sequence if no SDK object is in it.
 def read(
@@ -1885,7 +1878,6 @@ def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  #
 
 # A message of a summary: the user's with its text, or the assistant's that takes note of it.
 def summary_message(text: str, format: str, role: Literal["user", "assistant"]) -> Any: ...  # noqa: A002
-def user_part(provider: str, text: str) -> dict[str, Any]: ...
 
 # A copy with a cache mark on its last block that can have one; None where there can be none.
 def marked(provider: str, value: Any) -> Any | None: ...

@@ -11,7 +11,13 @@ import pytest
 
 from rehydrate import RehydrateError, Scoring, acompact_context, compact_context
 from rehydrate._engine import COUNTERS, CounterName
-from rehydrate.compact.options import GRANULARITIES, THINKING, Granularity, ThinkingPolicy
+from rehydrate.compact.options import (
+    GRANULARITIES,
+    THINKING,
+    Granularity,
+    ProfileName,
+    ThinkingPolicy,
+)
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownFormatError
 from rehydrate.formats import FORMATS, FormatName
 from rehydrate.messages import PROVIDERS, Provider
@@ -105,6 +111,14 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
 )
 def test_the_type_of_a_choice_names_every_word_that_is_taken(words: Any, type_: Any):
     assert get_args(type_) == tuple(words)
+
+
+def test_the_type_of_a_profile_names_every_profile():
+    names = get_args(ProfileName)
+    assert all(Scoring.named(name) for name in names)
+    with pytest.raises(InvalidArgumentError) as caught:
+        Scoring.named("own")  # type: ignore[arg-type]
+    assert f"choose one of {', '.join(map(repr, names))}, or pass" in str(caught.value)
 
 
 @pytest.mark.parametrize(("options", "expected"), BAD_OPTIONS)

@@ -10,14 +10,7 @@ from rehydrate._native import entry_inputs, result_entries, tool_definition, use
 from rehydrate.context import Context
 from rehydrate.formats import parse, validate
 from rehydrate.formats.calls import ToolCall
-from rehydrate.prompt import (
-    History,
-    PromptIR,
-    Provenance,
-    Section,
-    ToolDef,
-    compile,
-)
+from rehydrate.prompt import History, PromptIR, Provenance, Section, ToolDef, compile
 from tests.formats.ai_sdk_messages import (
     ASKED,
     PNG,

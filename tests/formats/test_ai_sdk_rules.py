@@ -10,11 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context
 from rehydrate.formats import detect_format, validate
-from rehydrate.prompt import (
-    History,
-    PromptIR,
-    compile,
-)
+from rehydrate.prompt import History, PromptIR, compile
 from tests.formats.ai_sdk_messages import (
     ASKED,
     PNG,

@@ -10,7 +10,7 @@ import pytest
 from rehydrate import compact_context
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
-from tests.strategies.damage import opens_with_user
+from tests.strategies import opens_with_user
 
 
 def user(*blocks: Any) -> dict[str, Any]:

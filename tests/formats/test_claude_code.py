@@ -9,7 +9,7 @@ import pytest
 from rehydrate import compact_context
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse, validate
-from tests.strategies.damage import opens_with_user
+from tests.strategies import opens_with_user
 
 
 def line(role: str, content: Any, message_id: str | None = None, **rest: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -65,25 +64,6 @@ def test_an_entry_index_that_is_none_is_named_with_its_limits(index: int):
             ask()
         assert f"entry_indices[4] is {index}" in str(caught.value)
         assert "a whole number from 0 to 9999999999999999" in str(caught.value)
-
-
-@pytest.mark.parametrize("changed", [False, True], ids=["as it came", "changed by a pass"])
-def test_a_table_of_many_anchored_sections_takes_time_for_each(changed: bool):
-    def seconds(count: int) -> float:
-        notes = [Section(f"s{n}", "x", Provenance("w"), tokens=1, anchor=n) for n in range(count)]
-        trace = Trace("order", count, count, tuple([each.id for each in notes]))
-        entries = tuple([{"role": "user", "content": "x"}] * count)
-        history = History(entries, "plain", (1,) * count, tuple(range(1, count + 1)))
-        ir = PromptIR(sections=tuple(notes), history=history)
-        if changed:
-            ir = ir.replace(meta=Meta(trace=(trace,)))
-        started = time.process_time()
-        rows = ir.explain().rows
-        assert len(rows) >= 2 * count - 1
-        return time.process_time() - started
-
-    few = min(seconds(500) for _ in range(3))
-    assert min(seconds(8_000) for _ in range(2)) < 6 * 16 * few
 
 
 def test_each_kind_of_change_to_sections_is_told():

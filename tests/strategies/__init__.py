@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies.ai_sdk import ai_sdk_conversations, ai_sdk_ui_conversations
 from tests.strategies.anthropic import anthropic_conversations, claude_code_transcripts
 from tests.strategies.clouds import bedrock_conversations, gemini_conversations
-from tests.strategies.damage import damaged, kept_units, survivors
+from tests.strategies.damage import damaged, kept_units, opens_with_user, survivors
 from tests.strategies.openai import (
     codex_rollouts,
     langchain_messages,
@@ -41,6 +41,7 @@ __all__ = [
     "langchain_messages",
     "openai_chat_conversations",
     "openai_responses_items",
+    "opens_with_user",
     "plain_conversations",
     "survivors",
     "texts",

@@ -114,6 +114,30 @@ matches = [Match(0, (start, start + 7), 1.0) for start in range(0, len(text) - 7
 content, spans = excerpt(text, matches, 10**8)
 assert len(spans) > 1 and len(content) > len(text) // 3
 """,
+    "citations": """
+from rehydrate._native import AnswerJoiner
+joiner = AnswerJoiner("anthropic")
+block = {"type": "text", "text": "", "citations": None}
+joiner.add({"type": "message_start", "message": {"role": "assistant", "content": []}})
+joiner.add({"type": "content_block_start", "index": 0, "content_block": block})
+for n in range(100_000):
+    delta = {"type": "citations_delta", "citation": {"n": n}}
+    joiner.add({"type": "content_block_delta", "index": 0, "delta": delta})
+joiner.add({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}})
+(block,) = joiner.body()["content"]
+assert [each["n"] for each in block["citations"]] == [*range(100_000)]
+""",
+    "anchored_sections": """
+from rehydrate.prompt import History, Meta, PromptIR, Provenance, Section, Trace
+many = range(64_000)
+notes = [Section(f"s{n}", "x", Provenance("w"), tokens=1, anchor=n) for n in many]
+trace = Trace("order", len(many), len(many), tuple([note.id for note in notes]))
+entries = tuple([{"role": "user", "content": "x"} for _ in many])
+history = History(entries, "plain", (1,) * len(many), tuple([n + 1 for n in many]))
+ir = PromptIR(sections=tuple(notes), history=history)
+for each in (ir, ir.replace(meta=Meta(trace=(trace,)))):
+    assert len(each.explain().rows) >= 2 * len(many) - 1
+""",
     "names": """
 from rehydrate._native import FreeNames
 names = FreeNames((), "~")

@@ -335,14 +335,15 @@ def score_cut(
     started = time.perf_counter()
     kept = compact(list(cut.messages), None, ratio)
     seconds = time.perf_counter() - started
+    names, lines = cut._needs.found_in(kept)
     return Score(
         cut.name,
         ratio,
-        len(cut.mentioned(kept)) / max(1, len(cut.needed)),
+        len(names) / max(1, len(cut.needed)),
         sum(map(cost, kept)) / max(1, sum(map(cost, cut.messages))),
         session=cut.session,
         asked=ratio,
-        lines=len(cut.quoted(kept)) / len(cut.lines) if cut.lines else None,
+        lines=len(lines) / len(cut.lines) if cut.lines else None,
         laid_down=instructions_kept(cut.laid_down, kept),
         last_turn=float(is_turn_kept(cut.last_turn, kept)) if cut.last_turn else None,
         violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),

@@ -13,6 +13,7 @@ use rehydrate_core::json_spans::{each_part, end_of_value, skip_blank};
 
 use crate::checks::refused;
 use crate::exit::Running;
+use crate::json_rows::as_json;
 use crate::reading::{is_space, text_of};
 
 type Any<'py> = Bound<'py, PyAny>;
@@ -114,7 +115,7 @@ impl Document {
     /// The text with only these entries in it, in this order, and new ones in the place of those in `changed`; with all of
     /// them, the same text.
     #[pyo3(signature = (indices, changed=HashMap::new()))]
-    fn keep(&self, py: Python<'_>, indices: Vec<usize>, changed: HashMap<usize, Any<'_>>) -> PyResult<String> {
+    fn keep(&self, indices: Vec<usize>, changed: HashMap<usize, Any<'_>>) -> PyResult<String> {
         let _running = Running::begin();
         let text: &str = &self.text;
         if indices.len() == self.spans.len() && changed.is_empty() {
@@ -131,7 +132,7 @@ impl Document {
             }
             match changed.get(&index) {
                 Some(entry) => {
-                    kept.push_str(&written(py, entry)?);
+                    kept.push_str(&as_json(entry)?.extract::<String>()?);
                     kept.push_str(if was.ends_with('\n') { "\n" } else { "" });
                 }
                 None => kept.push_str(was),
@@ -152,11 +153,6 @@ impl Document {
     fn span(&self, index: usize) -> PyResult<&Span> {
         self.spans.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no entry {index}")))
     }
-}
-
-/// A value as JSON that UTF-8 can hold.
-fn written(py: Python<'_>, value: &Any<'_>) -> PyResult<String> {
-    py.import("rehydrate._text")?.getattr("as_json")?.call1((value,))?.extract()
 }
 
 struct Reader<'py> {

@@ -3,11 +3,13 @@ use std::collections::VecDeque;
 
 use once_cell::race::OnceBox;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
+use crate::answers::as_json;
 use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{CACHE_MARKS, Fields, is_space, string_of, text_of, unmarked};
+use crate::writing::dict;
 
 /// One message of a request: as the client wrote it, and its value, which is read where it is needed. Most are not: what is known
 /// of a text, its value need not say again.
@@ -47,9 +49,7 @@ impl RequestItem {
     /// A message of ours, as JSON.
     fn written<'py>(message: Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
         let py = message.py();
-        let compact = PyDict::new(py);
-        compact.set_item("separators", (",", ":"))?;
-        let text = py.import("json")?.call_method("dumps", (&message,), Some(&compact))?;
+        let text = as_json(&message, true)?;
         let item = Self::new(text.cast_into()?);
         let _ = item.value.set(Box::new(message.unbind()));
         Bound::new(py, item)
@@ -172,8 +172,6 @@ pub fn in_blocks<'py>(message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>
     let py = message.py();
     let Some(fields) = Fields::of(message) else { return Ok(message.clone()) };
     let Some(content) = fields.text(interned!(py, "content"))? else { return Ok(message.clone()) };
-    let block = PyDict::new(py);
-    block.set_item(interned!(py, "type"), interned!(py, "text"))?;
-    block.set_item(interned!(py, "text"), content)?;
+    let block = dict!(py, "type": "text", "text": content);
     fields.with(interned!(py, "content"), PyList::new(py, [block])?)
 }

@@ -12,6 +12,7 @@ use crate::convert::bytes_of;
 use crate::division::sliced;
 use crate::errors::detached;
 use crate::exit::Running;
+use crate::unicode::as_unicode;
 
 /// The text of a cell; raises InvalidArgumentError where there is none, or no UTF-8.
 #[pyfunction]
@@ -134,7 +135,8 @@ impl JsonMessages {
     }
 }
 
-fn as_json<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// A value as JSON that UTF-8 can hold.
+pub fn as_json<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     value.py().import("rehydrate._text")?.call_method1("as_json", (value,))
 }
 
@@ -157,7 +159,7 @@ pub fn json_row<'py>(py: Python<'py>, line: &[u8]) -> PyResult<Row<'py>> {
     let id = match values.get_item("id")?.filter(|id| !id.is_none()) {
         Some(id) => {
             let id = if id.is_instance_of::<PyString>() { id } else { as_json(&id)? };
-            Some(py.import("rehydrate._text")?.call_method1("as_unicode", (id,))?)
+            Some(as_unicode(id.cast()?)?)
         }
         None => None,
     };

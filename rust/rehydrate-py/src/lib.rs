@@ -156,11 +156,11 @@ mod _native {
     #[pymodule_export]
     use super::prompt_cache::PromptCache;
     #[pymodule_export]
-    use super::questions::{question_share, weighted_query};
+    use super::questions::weighted_query;
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dict, as_dicts,
-        as_sequence, billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts, entries_of,
+        Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dicts, as_sequence,
+        billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts, entries_of,
         entries_without_thinking, entry_inputs, entry_is_signed, first_kept, format_of, has_claudes_thinking,
         head_and_tail, input_texts, is_langchain_message, json_object, last_compaction, line_content, line_is_seen,
         long_results, marks_in, merged_lines, named_format, notice, read, read_entries, read_places, repeated,
@@ -229,7 +229,7 @@ mod _native {
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entries, own_entry, read_call,
         read_tool, render_entries, repaired_entries, result_entries, scripted_reply, seen_as_chat, summary_message,
-        tool_definition, user_message, user_part,
+        tool_definition, user_message,
     };
 
     use super::*;

@@ -155,12 +155,6 @@ impl Prepared {
         self.core.message_tokens().to_vec()
     }
 
-    /// Per divided text, which of the texts it is.
-    #[getter]
-    fn divided(&self) -> Vec<usize> {
-        self.core.divided_texts().iter().map(|text| text.piece).collect()
-    }
-
     /// The blocks of a divided text.
     fn division(&self, text: usize) -> PyResult<Division> {
         let _running = Running::begin();

@@ -117,6 +117,17 @@ record! {
     }
 }
 
+impl<'py> Dropped<'py> {
+    /// The reason, and who left it out.
+    fn why(&self) -> PyResult<Bound<'py, PyString>> {
+        if self.by.is_empty()? {
+            Ok(self.reason.clone())
+        } else {
+            say(self.by.py(), "{} ({})", (&self.reason, &self.by))
+        }
+    }
+}
+
 record! {
     struct Trace<'py> {
         name: Bound<'py, PyString>,

@@ -14,9 +14,7 @@ const MAX_QUERY_CHARS: usize = 2_000;
 const MIN_WEIGHT: f64 = 0.1;
 
 /// The share of a text that is in questions, 0 to 1.
-#[pyfunction]
-pub fn question_share(py: Python<'_>, text: Places) -> PyResult<f64> {
-    let _running = Running::begin();
+fn question_share(py: Python<'_>, text: Places) -> PyResult<f64> {
     detached(py, || Ok(questions::question_share(text.as_str())))
 }
 

@@ -65,7 +65,7 @@ pub use codex::{codex_items, codex_kept, codex_line, codex_turns_taken_back};
 pub use columns::{Columns, is_blank, is_space};
 pub use conversation::Conversation;
 pub use detect::format_of;
-pub use dicts::{as_dict, as_dicts};
+pub use dicts::as_dicts;
 use draft::Speaker;
 pub use draft::{Draft, Named, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};

@@ -39,6 +39,7 @@ pub fn relevant_hits<'py>(
 /// A hit's relevance to the query, from 0 to 2, the same in every search.
 #[pyfunction]
 pub fn hit_relevance(hit: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let _running = Running::begin();
     let py = hit.py();
     let trigram: f64 = hit.getattr(interned!(py, "trigram"))?.extract()?;
     let cosine: Option<f64> = hit.getattr(interned!(py, "cosine"))?.extract()?;

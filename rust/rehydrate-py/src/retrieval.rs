@@ -10,6 +10,7 @@ use crate::convert::{bytes_of, string_of};
 use crate::exit::Running;
 use crate::fences::fence_attribute;
 use crate::interned::{interned, record};
+use crate::reading::is_space;
 use crate::times::parse_time_range;
 
 type Any<'py> = Bound<'py, PyAny>;
@@ -166,7 +167,7 @@ fn line_range(given: &Any<'_>) -> PyResult<Lines> {
         Err(_) if given.is_exact_instance_of::<PyInt>() => shown(given, SHOWN),
         Err(_) => String::new(),
     };
-    let Some((first, last)) = lines_in(given.py(), text.trim_matches(is_blank)) else {
+    let Some((first, last)) = lines_in(given.py(), text.trim_matches(is_space)) else {
         let range = shown(given, SHOWN);
         let message = format!("lines is {range}; send a range such as \"3400-3500\", or one number");
         return Err(refused(given.py(), message));
@@ -193,14 +194,10 @@ fn lines_in(py: Python<'_>, text: &str) -> Option<Lines> {
     let end = text.find(|char: char| !char.is_numeric());
     let first = number(&text[..end.unwrap_or(text.len())])?;
     let Some(end) = end else { return Some((first, Some(first))) };
-    let rest = text[end..].trim_start_matches(is_blank);
+    let rest = text[end..].trim_start_matches(is_space);
     let last = ["-", "\u{2013}", "..", ":", "to"].iter().find_map(|dash| rest.strip_prefix(dash))?;
-    let last = last.trim_start_matches(is_blank);
+    let last = last.trim_start_matches(is_space);
     if last.is_empty() { Some((first, None)) } else { Some((first, Some(number(last)?))) }
-}
-
-fn is_blank(char: char) -> bool {
-    char.is_whitespace() || ('\x1c'..='\x1f').contains(&char)
 }
 
 record! {

@@ -3,7 +3,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 
-use crate::checks::{type_name, written};
+use crate::checks::{listed_words, type_name, written};
 use crate::errors::raise;
 use crate::exit::Running;
 use crate::interned::interned;
@@ -38,6 +38,8 @@ struct Record {
     class: Py<PyAny>,
     name: String,
     fields: Vec<Field>,
+    /// By name, the place of a field.
+    places: Py<PyDict>,
 }
 
 struct Field {
@@ -95,26 +97,29 @@ impl Record {
             }
         }
         let name = class.getattr("__name__")?.extract()?;
-        Ok(Self { class: class.clone().unbind(), name, fields })
+        let places = PyDict::new(py);
+        for (place, field) in fields.iter().enumerate() {
+            places.set_item(&field.name, place)?;
+        }
+        Ok(Self { class: class.clone().unbind(), name, fields, places: places.unbind() })
     }
 
     fn read<'py>(&self, value: &Any<'py>, at: &At<'_, 'py>, ready: Option<&Bound<'py, PyDict>>) -> PyResult<Any<'py>> {
         let py = value.py();
         let Ok(mapping) = value.cast::<PyMapping>() else { return Err(other_type(value, at, "an object")) };
         let pairs: Vec<(Any<'py>, Any<'py>)> = mapping.items()?.extract()?;
-        let places = PyDict::new(py);
-        for (place, field) in self.fields.iter().enumerate() {
-            places.set_item(&field.name, place)?;
-        }
+        let places = self.places.bind(py);
         let mut unknown = Vec::new();
         for (name, _) in &pairs {
             if !places.contains(name)? {
                 unknown.push(name.str()?);
             }
         }
-        let names: Vec<String> = self.fields.iter().map(|field| field.name.bind(py).to_string()).collect();
-        let remedy = format!("upgrade rehydrate, or leave it out: a {} has {}", self.name, names.join(", "));
-        refuse(at, "has the unknown field", &unknown, &remedy)?;
+        if !unknown.is_empty() {
+            let names: Vec<String> = self.fields.iter().map(|field| field.name.bind(py).to_string()).collect();
+            let remedy = format!("upgrade rehydrate, or leave it out: a {} has {}", self.name, names.join(", "));
+            refuse(at, "has the unknown field", &unknown, &remedy)?;
+        }
         let is_there =
             |name| PyResult::Ok(mapping.contains(name)? || ready.map_or(Ok(false), |ready| ready.contains(name))?);
         let mut missing = Vec::new();
@@ -235,8 +240,8 @@ impl Shape {
                 let choices = choices.bind(py);
                 let chosen = if value.is_instance_of::<PyString>() { choices.get_item(value)? } else { None };
                 chosen.ok_or_else(|| {
-                    let names: Vec<String> = choices.keys().iter().map(|name| written(&name)).collect();
-                    let remedy = format!("choose one of {}", names.join(", "));
+                    let names: Vec<Any<'py>> = choices.keys().iter().collect();
+                    let remedy = format!("choose one of {}", listed_words(&names));
                     unreadable(py, at, &format!("is {}", written(value)), &remedy)
                 })
             }

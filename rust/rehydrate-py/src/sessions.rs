@@ -29,6 +29,7 @@ use crate::errors::detached;
 use crate::exit::Running;
 use crate::interned::Interned;
 use crate::reading::{Fields, text_of};
+use crate::unicode::as_unicode;
 
 /// The beginning of a text without secrets, as UTF-8 can hold it.
 #[pyfunction]
@@ -42,7 +43,7 @@ pub fn clean_text(text: &Bound<'_, PyString>, max_chars: usize) -> PyResult<Stri
 fn utf8(text: &Bound<'_, PyString>) -> PyResult<String> {
     match text.to_str() {
         Ok(text) => Ok(text.to_owned()),
-        Err(_) => text.py().import("rehydrate._text")?.getattr("as_unicode")?.call1((text,))?.extract(),
+        Err(_) => as_unicode(text)?.extract(),
     }
 }
 

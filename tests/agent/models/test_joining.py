@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,22 +30,6 @@ def claude(block: dict[str, Any], deltas: Iterable[dict[str, Any]], index: Any =
     begin = {"type": "message_start", "message": {"role": "assistant", "content": []}}
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}
     return joined("anthropic", [begin, started, *more, end])
-
-
-def cited(count: int) -> float:
-    """Return the seconds that so many citations of one block take."""
-    deltas = [{"type": "citations_delta", "citation": {"n": number}} for number in range(count)]
-    began = time.process_time()
-    body = claude({"type": "text", "text": "", "citations": None}, deltas)
-    seconds = time.process_time() - began
-    assert [each["n"] for each in body["content"][0]["citations"]] == [*range(count)]
-    return seconds
-
-
-def test_the_time_of_citations_grows_with_their_number() -> None:
-    cited(1_000)
-    few, many = min(cited(5_000) for _ in range(3)), cited(40_000)
-    assert many < 24 * few + 0.05  # 64 times as much if each one copied the others
 
 
 @pytest.mark.parametrize("given", [None, [], [{"n": -1}]])

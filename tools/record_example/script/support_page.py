@@ -156,7 +156,7 @@ EOF""",
         Bash("ls tests tests/formats", "List the tests"),
         Grep(pattern=r"over_budget|dropped_pct", path="tests"),
     ),
-    Read(path="tests/strategies/openai.py"),
+    Read(path="tests/strategies.py"),
     Read(path="tests/formats/test_laws.py"),
     Say("Now a few compactions by hand, to see the words that support will see."),
     Bash(

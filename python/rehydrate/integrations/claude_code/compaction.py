@@ -15,6 +15,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._native import (
+    fenced,
+    last_summary,
+    last_turns,
+    put_back,
+    transcript_lines,
+    used_names,
+    words_of_user,
+)
 from rehydrate._text import safe_error_text
 from rehydrate.integrations.claude_code.events import (
     HookInput,
@@ -47,8 +56,6 @@ _TAIL_BYTES = 8_000_000
 
 def put_back_text(row: CompactionRow, session: Session) -> str:
     """Return the text that goes back, at most MAX_CHARS."""
-    from rehydrate._native import put_back
-
     kept = row.compacted
     return put_back(mark(row), _whole_hint(session), kept.store, kept.excerpts, MAX_CHARS)
 
@@ -93,7 +100,6 @@ def store_text(entries: Sequence[Any], agent: Agent) -> str:
 def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int) -> str:
     """Return what matters most for the task, verbatim, in a fence."""
     from rehydrate import formats
-    from rehydrate._native import fenced, transcript_lines
     from rehydrate.compact import compact_context
 
     if max_chars <= _FENCE_CHARS:
@@ -144,7 +150,6 @@ _LEAST_TASK_CHARS = 20
 
 def pre_compact(given: HookInput) -> Reply:
     """Keep what the compaction may lose. It prints nothing."""
-    from rehydrate._native import last_turns, used_names
     from rehydrate.memory.redaction import Redactor
 
     started = time.monotonic()
@@ -297,8 +302,6 @@ def _remembered(given: HookInput, stored: StoredSession) -> None:
 
 def _task_of(entries: list[Any], instructions: str) -> str:
     """Return what the session is about now: the last words of the user that say something."""
-    from rehydrate._native import words_of_user
-
     asked = [words for words in map(words_of_user, entries) if words]
     task = next((words for words in reversed(asked) if len(words) >= _LEAST_TASK_CHARS), "")
     return "\n".join(filter(None, [instructions, task or " ".join(asked[-1:])]))
@@ -310,6 +313,4 @@ def _summary_of(given: HookInput) -> str:
     path = given.transcript
     if summary or path is None or given.agent != "codex":
         return summary
-    from rehydrate._native import last_summary
-
     return last_summary(path)

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from rehydrate._native import fence_tags, relevant_hits
 from rehydrate.integrations.claude_code.home import Home, project_of
 from rehydrate.integrations.claude_code.transcript import Session, transcript_path
 
@@ -159,7 +160,6 @@ def user_prompt(given: HookInput) -> Reply:
     prompt = given.text("prompt").strip()[:MAX_QUERY_CHARS]
     if not prompt or prompt.startswith(("/", "!", "#")) or not given.home.memory.exists():
         return None
-    from rehydrate._native import fence_tags, relevant_hits
     from rehydrate.integrations.claude_code.home import Records
 
     with given.home.open_memory(given.project) as memory:

@@ -106,6 +106,6 @@ def shown(text: str) -> str:
 
 
 def time_range(arguments: _native.ToolArguments) -> TimeRange:
-    """Return the argument of this name; a range without limits where none was sent."""
+    """Return the argument time_range; a range without limits where none was sent."""
     value = arguments.text("time_range", max_chars=200, needed=False)
     return parse_time_range(value, datetime.now(UTC), "UTC") if value.strip() else TimeRange()

@@ -29,6 +29,11 @@ pub(crate) fn is_word(point: u32) -> bool {
     is_alpha(point) || matches!(category(point), Some(DecimalNumber | LetterNumber | OtherNumber))
 }
 
+/// The runs of `\w` in a text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c| !is_word(u32::from(c))).filter(|word| !word.is_empty())
+}
+
 /// Whether `\d` of Python's `re` matches: a decimal digit of any script.
 pub(crate) fn is_digit(point: u32) -> bool {
     if point < 0x80 {

@@ -1,5 +1,5 @@
 //! Messages that ask for nothing, and queries in ideographs: what a search by words makes of a query.
-use super::python_re::is_word;
+use super::python_re::words;
 
 /// A query of nothing but these words asks for nothing.
 const SMALL_TALK: &str = "a again alright and bye cheers continue cool day do evening fine go good goodbye great hello hey hi \
@@ -21,10 +21,6 @@ pub fn is_in_ideographs(query: &str) -> bool {
     let ideographs = query.chars().filter(|char| ('\u{3400}'..='\u{9fff}').contains(char)).count();
     let lowered = query.to_lowercase();
     2 * ideographs > words(&lowered).map(|word| word.chars().count()).sum()
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|char| !is_word(u32::from(char))).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]

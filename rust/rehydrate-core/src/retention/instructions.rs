@@ -1,10 +1,9 @@
 //! The rules that a user lays down for the rest of a session: which sentences bind, and how many of them are still there.
-use regex::Regex;
 use rustc_hash::FxHashSet;
 use unicase::UniCase;
 
 use super::single_spaced;
-use crate::analysis::python_re::{Pattern, is_space, is_word, lines};
+use crate::analysis::python_re::{Pattern, is_space, is_word, lines, words};
 use crate::sessions::stripped;
 
 /// At the head of a clause these bind; elsewhere ("I don't know", "they never stop") it is talk.
@@ -60,13 +59,11 @@ fn binds(sentence: &str) -> bool {
     // In other scripts a word may be one or two characters: half as many say as much.
     let min_chars = if sentence.is_ascii() { MIN_CHARS } else { MIN_CHARS / 2 };
     let is_long_enough = (min_chars..=MAX_CHARS).contains(&sentence.chars().count());
-    is_long_enough
-        && !sentence.ends_with(['?', '？'])
-        && (BINDING.is_match(sentence) || has_must(sentence, MUST.regex()))
+    is_long_enough && !sentence.ends_with(['?', '？']) && (BINDING.is_match(sentence) || has_must(sentence))
 }
 
-fn has_must(sentence: &str, must: &Regex) -> bool {
-    must.find_iter(sentence).any(|found| {
+fn has_must(sentence: &str) -> bool {
+    MUST.regex().find_iter(sentence).any(|found| {
         let rest = &sentence[found.end()..];
         !rest.starts_with(|c| is_word(u32::from(c))) && !TALK.is_match(rest)
     })
@@ -121,8 +118,7 @@ pub fn share_kept(sentences: &[String], whole: &str, said: &str) -> Option<f64> 
 /// The words of a text without their case, cut to their first ones.
 fn stems(text: &str) -> FxHashSet<String> {
     let folded = UniCase::unicode(text).to_folded_case();
-    let words = folded.split(|c| !is_word(u32::from(c))).filter(|word| !word.is_empty());
-    words.map(|word| word.chars().take(STEM_CHARS).collect()).collect()
+    words(&folded).map(|word| word.chars().take(STEM_CHARS).collect()).collect()
 }
 
 #[cfg(test)]

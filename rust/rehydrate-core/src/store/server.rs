@@ -3,7 +3,7 @@ use once_cell::race::OnceBox;
 use regex::Regex;
 use rustc_hash::FxHashSet;
 
-use crate::analysis::python_re::is_word;
+use crate::analysis::python_re::words;
 
 /// Longer texts are indexed by their words, each once: a `tsvector` of PostgreSQL has at most 1 MB.
 const WHOLE_CHARS: usize = 50_000;
@@ -16,8 +16,8 @@ const WORD_CHARS: usize = 1_000;
 pub fn indexed_words(text: &str) -> Option<String> {
     text.chars().nth(WHOLE_CHARS)?;
     let lowered = text.to_lowercase();
-    let (mut seen, mut size, mut words) = (FxHashSet::default(), 0, Vec::new());
-    for word in lowered.split(|char: char| !is_word(char.into())).filter(|word| !word.is_empty()) {
+    let (mut seen, mut size, mut kept) = (FxHashSet::default(), 0, Vec::new());
+    for word in words(&lowered) {
         if !seen.insert(word) {
             continue;
         }
@@ -26,10 +26,10 @@ pub fn indexed_words(text: &str) -> Option<String> {
             break;
         }
         if word.chars().count() < WORD_CHARS {
-            words.push(word);
+            kept.push(word);
         }
     }
-    Some(words.join(" "))
+    Some(kept.join(" "))
 }
 
 /// The number of a name in an index, which has no room for names.

@@ -35,7 +35,7 @@ const TRANSPORT: [&str; 12] = [
     "ClosedResourceError",
 ];
 /// The answer cannot be read.
-const PARSERS: [&str; 3] = ["APIResponseValidationError", "ResponseParserError", "ParserError"];
+const PARSERS: [&str; 2] = ["ResponseParserError", "ParserError"];
 /// Nothing was sent.
 const OWN: [&str; 3] = ["AnthropicError", "OpenAIError", "BotoCoreError"];
 
@@ -78,6 +78,7 @@ pub fn provider_error<'py>(provider: Text, error: &Any<'py>) -> PyResult<Option<
     }
     let text =
         |error: &Any<'py>| py.import("rehydrate._text")?.getattr("error_text")?.call1((error,))?.extract::<String>();
+    let unread = || ("ProviderUnavailableError", format!("what it sent cannot be read: {said}"));
     let is_keyless = is("TypeError") && said.contains("authentication method"); // Anthropic's
     let (class, message) = if is_one_of(&TIMEOUTS) {
         ("ProviderUnavailableError", "it did not answer in time".to_owned())
@@ -85,12 +86,12 @@ pub fn provider_error<'py>(provider: Text, error: &Any<'py>) -> PyResult<Option<
         let cause = error.getattr("__cause__")?;
         let cause = if cause.is_none() { String::new() } else { format!(" ({})", text(&cause)?) };
         ("ProviderUnavailableError", format!("{said}{cause}"))
-    } else if is_one_of(&PARSERS[..1]) {
-        ("ProviderUnavailableError", format!("what it sent cannot be read: {said}"))
+    } else if is("APIResponseValidationError") {
+        unread()
     } else if is_one_of(&TRANSPORT) {
         ("ProviderUnavailableError", format!("the answer broke off: {}", text(error)?))
     } else if is_one_of(&PARSERS) {
-        ("ProviderUnavailableError", format!("what it sent cannot be read: {said}"))
+        unread()
     } else if is_one_of(&OWN) || is_keyless {
         ("RequestRefusedError", format!("nothing was sent: {said}"))
     } else {

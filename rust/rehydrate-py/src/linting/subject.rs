@@ -11,6 +11,7 @@ use super::request::{
 };
 use super::texts::{COUNTER, Read, Said, Text, Tool, counted, read_tools, shared};
 use crate::checks::check_type;
+use crate::convert::Given;
 use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::History;
@@ -52,18 +53,6 @@ record! {
     }
 }
 
-/// An argument that was given, None among them, or was not.
-#[derive(Default)]
-pub struct Given<'py>(Option<Any<'py>>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self(Some(value.to_owned())))
-    }
-}
-
 /// `CompiledPrompt` and `PromptIR`.
 pub fn classes(py: Python<'_>) -> PyResult<(Any<'_>, Any<'_>)> {
     let module = py.import("rehydrate.prompt.ir")?;
@@ -93,7 +82,7 @@ impl Subject {
     /// system text of all.
     #[staticmethod]
     #[pyo3(signature = (
-        target, *, format=Wanted::Detected, tools=Given::default(), system=None, model=Given::default(), budget=None
+        target, *, format=Wanted::Detected, tools=Given::USUAL, system=None, model=Given::USUAL, budget=None
     ))]
     fn of<'py>(
         target: Any<'py>,

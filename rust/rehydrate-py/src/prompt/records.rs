@@ -4,10 +4,10 @@ use pyo3::types::{PyDict, PyString};
 use rustc_hash::FxHashMap;
 
 use super::rows::{changing_passes, passes_by_id};
-use super::{Prompt, Source, joined, say};
+use super::{Dropped, Prompt, Source, joined, say};
 use crate::convert::NamedTuple;
 use crate::exit::Running;
-use crate::interned::{interned, record};
+use crate::interned::interned;
 use crate::layout::history::{History, Tokens, index_in};
 
 /// The records that a `PromptIR` has of each entry, section and source.
@@ -75,9 +75,8 @@ impl PromptRecords {
         let none = py.None().into_bound(py);
         let shown = self.shown_tokens(id)?;
         if let Some(dropped) = self.dropped.bind(py).get_item(id)? {
-            let dropped: Gone<'py> = dropped.extract()?;
-            let reason =
-                if dropped.by.is_empty()? { dropped.reason } else { say(py, "{} ({})", (dropped.reason, dropped.by))? };
+            let dropped: Dropped<'py> = dropped.extract()?;
+            let reason = dropped.why()?;
             let part = if shown.is_some() { "in part" } else { "not" };
             return made(part, reason, shown.unwrap_or_default(), dropped.tokens, dropped.handle).map(Some);
         }
@@ -121,15 +120,5 @@ impl PromptRecords {
         let history = self.ir.bind(py).getattr(interned!(py, "history"))?;
         let tokens = history.getattr(interned!(py, "tokens"))?;
         if position >= tokens.len()? { Ok(None) } else { tokens.get_item(position)?.extract().map(Some) }
-    }
-}
-
-record! {
-    /// A `DroppedSection`.
-    struct Gone<'py> {
-        tokens: Tokens,
-        reason: Bound<'py, PyString>,
-        handle: Bound<'py, PyAny>,
-        by: Bound<'py, PyString>,
     }
 }

@@ -309,11 +309,7 @@ impl<'py> Table<'py> {
         if run.len() > 1 {
             words.push(say(py, "{:,} entries", (run.len(),))?);
         }
-        words.push(if dropped.by.is_empty()? {
-            dropped.reason.clone()
-        } else {
-            say(py, "{} ({})", (&dropped.reason, &dropped.by))?
-        });
+        words.push(dropped.why()?);
         Ok(dict!(
             py,
             "kind": "dropped",

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::exit::Running;
 use crate::interned::{interned, record};
@@ -303,8 +303,8 @@ struct Shown<'py> {
     history: History<'py>,
     /// `History`
     of: Any<'py>,
-    /// The indices of its entries in the caller's list, where they were asked for.
-    indices: OnceCell<FxHashSet<usize>>,
+    /// By the index of an entry in the caller's list its row, where it was asked for.
+    rows: OnceCell<FxHashMap<usize, usize>>,
     /// By its own id, the position of an entry.
     positions: Bound<'py, PyDict>,
     /// The sections that are kept, each with its place in the prompt.
@@ -323,7 +323,7 @@ impl<'py> Shown<'py> {
         Ok(Self {
             history,
             of,
-            indices: OnceCell::new(),
+            rows: OnceCell::new(),
             positions,
             sections: Vec::new(),
             by_item: PyDict::new(py),
@@ -380,12 +380,14 @@ impl<'py> Shown<'py> {
 
     /// Whether the history has the entry with this index in the caller's list.
     fn has(&self, index: usize) -> PyResult<bool> {
-        if self.indices.get().is_none() {
-            let rows = 0..self.history.entries.len();
-            let indices = rows.map(|row| self.history.entry_index(row)).collect::<PyResult<_>>()?;
-            return Ok(self.indices.get_or_init(|| indices).contains(&index));
-        }
-        Ok(self.indices.get().is_some_and(|indices| indices.contains(&index)))
+        let rows = match self.rows.get() {
+            Some(rows) => rows,
+            None => {
+                let rows = self.history.row_of_index()?;
+                self.rows.get_or_init(|| rows)
+            }
+        };
+        Ok(rows.contains_key(&index))
     }
 
     /// The id of an entry before the section that has all its text, word for word.

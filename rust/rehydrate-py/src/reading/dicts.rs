@@ -39,9 +39,7 @@ pub fn as_dicts<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
 }
 
 /// A value with dicts for an SDK's objects in it; the same value where there are none.
-#[pyfunction]
-pub fn as_dict<'py>(value_of: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
-    let _running = Running::begin();
+fn as_dict<'py>(value_of: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
     Ok(value(value_of, index, 1)?.unwrap_or_else(|| value_of.clone()))
 }
 

@@ -24,7 +24,7 @@ pub fn instructions_kept(sentences: Vec<Text>, kept: &Value<'_>) -> PyResult<Opt
     let (mut whole, mut said) = (Vec::new(), Vec::new());
     for message in kept.try_iter()? {
         let body = Body::of(&message?)?;
-        let text = body.texts()?.join("\n");
+        let text = body.text()?;
         if !body.is_result()? {
             said.push(text.clone());
         }
@@ -37,6 +37,6 @@ pub fn instructions_kept(sentences: Vec<Text>, kept: &Value<'_>) -> PyResult<Opt
 #[pyfunction]
 pub fn is_turn_kept(turn: Text, kept: &Value<'_>) -> PyResult<bool> {
     let _running = Running::begin();
-    let texts = kept.try_iter()?.map(|message| Ok(Body::of(&message?)?.texts()?.join("\n")));
+    let texts = kept.try_iter()?.map(|message| Body::of(&message?)?.text());
     Ok(is_held(turn.as_str(), &texts.collect::<PyResult<Vec<_>>>()?))
 }

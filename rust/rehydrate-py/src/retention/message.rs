@@ -57,14 +57,14 @@ pub fn role_of(message: &Value<'_>) -> PyResult<String> {
 #[pyfunction]
 pub fn text_of(message: &Value<'_>) -> PyResult<String> {
     let _running = Running::begin();
-    Ok(Body::of(message)?.texts()?.join("\n"))
+    Body::of(message)?.text()
 }
 
 /// The values that a message passes to tools, one a line, without the names of parameters.
 #[pyfunction]
 pub fn tool_inputs(message: &Value<'_>) -> PyResult<String> {
     let _running = Running::begin();
-    Ok(Body::of(message)?.inputs()?.join("\n"))
+    Body::of(message)?.input_text()
 }
 
 /// The user's own words in a message: no tool result, and nothing that a harness adds.
@@ -188,10 +188,20 @@ impl<'py> Body<'py> {
         Ok(leaves)
     }
 
+    /// All its text.
+    pub fn text(&self) -> PyResult<String> {
+        Ok(self.texts()?.join("\n"))
+    }
+
+    /// The values that it passes to tools, one a line.
+    pub fn input_text(&self) -> PyResult<String> {
+        Ok(self.inputs()?.join("\n"))
+    }
+
     /// The values that it passes to tools, and the texts of the results in it.
     pub fn tool_texts(&self) -> PyResult<String> {
         if self.role()? == "tool" {
-            return Ok(self.texts()?.join("\n"));
+            return self.text();
         }
         let mut texts = self.inputs()?;
         for block in self.blocks_of("tool_result")? {

@@ -46,7 +46,7 @@ pub fn without_marks(text: Text) -> String {
 pub fn has_calls(messages: &Value<'_>) -> PyResult<bool> {
     let _running = Running::begin();
     for message in messages.try_iter()? {
-        if !Body::of(&message?)?.inputs()?.join("\n").is_empty() {
+        if !Body::of(&message?)?.input_text()?.is_empty() {
             return Ok(true);
         }
     }
@@ -67,7 +67,7 @@ pub fn needs_after<'py>(
     let (mut used, mut typed) = (Vec::new(), Vec::new());
     for message in &ahead {
         let body = Body::of(message)?;
-        let text = if has_calls { body.inputs()? } else { body.texts()? }.join("\n");
+        let text = if has_calls { body.input_text()? } else { body.text()? };
         if has_calls || body.role()? == "assistant" {
             typed.push(text.clone());
         }
@@ -82,7 +82,7 @@ pub fn needs_after<'py>(
     for message in &before {
         py.check_signals()?;
         let body = Body::of(message)?;
-        let text = body.texts()?.join("\n");
+        let text = body.text()?;
         let shown = if has_calls { &body.tool_texts()? } else { &text };
         again.extend(lines.found_in(&core::without_marks(shown)));
         needed.extend(names.found_in(&core::without_marks(&text)));
@@ -90,9 +90,12 @@ pub fn needs_after<'py>(
     if again.len() < MIN_LINES {
         again.clear();
     }
-    let needed = needed.into_iter().map(|number| &names.names()[number]);
-    let again = again.into_iter().map(|number| &lines.lines()[number]);
-    Ok((PyFrozenSet::new(py, needed)?, PyFrozenSet::new(py, again)?))
+    Ok((chosen(py, names.names(), needed)?, chosen(py, lines.lines(), again)?))
+}
+
+/// The texts with these numbers.
+fn chosen<'py>(py: Python<'py>, texts: &[String], numbers: BTreeSet<usize>) -> PyResult<Bound<'py, PyFrozenSet>> {
+    PyFrozenSet::new(py, numbers.into_iter().map(|number| &texts[number]))
 }
 
 /// Names and lines to be looked for in messages. Each of a cut's own messages is searched once.
@@ -148,15 +151,13 @@ impl Needs {
                 }
             }
         }
-        let names = names.into_iter().map(|number| &self.names.names()[number]);
-        let lines = lines.into_iter().map(|number| &self.lines.lines()[number]);
-        Ok((PyFrozenSet::new(py, names)?, PyFrozenSet::new(py, lines)?))
+        Ok((chosen(py, self.names.names(), names)?, chosen(py, self.lines.lines(), lines)?))
     }
 }
 
 impl Needs {
     fn search(&self, message: &Value<'_>) -> PyResult<Held> {
-        let text = Body::of(message)?.texts()?.join("\n");
+        let text = Body::of(message)?.text()?;
         let text = core::without_marks(&text);
         Ok(Held { names: self.names.found_in(&text), lines: self.lines.found_in(&text) })
     }
@@ -175,8 +176,8 @@ pub fn lost_names(
     most: usize,
 ) -> PyResult<Vec<Lost>> {
     let _running = Running::begin();
-    let text_in = |message: &Value<'_>| -> PyResult<String> { Ok(Body::of(message)?.texts()?.join("\n")) };
-    let inputs_in = |message: &Value<'_>| -> PyResult<String> { Ok(Body::of(message)?.inputs()?.join("\n")) };
+    let text_in = |message: &Value<'_>| -> PyResult<String> { Body::of(message)?.text() };
+    let inputs_in = |message: &Value<'_>| -> PyResult<String> { Body::of(message)?.input_text() };
     let texts = messages.iter().map(text_in).collect::<PyResult<Vec<_>>>()?;
     let inputs = ahead.iter().map(inputs_in).collect::<PyResult<Vec<_>>>()?;
     let lost: Vec<String> = lost.iter().map(|name| name.as_str().to_owned()).collect();

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::interned::interned;
+use crate::reading::Fields;
 
 /// Reads times.
 pub struct Clock<'py> {
@@ -26,6 +27,12 @@ impl<'py> Clock<'py> {
             }
             read => read.map(Some),
         }
+    }
+
+    /// The time of a line; None where it names none.
+    pub fn of_line(&self, line: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let stamp = line.text(interned!(self.class.py(), "timestamp"))?;
+        Ok(stamp.map(|stamp| self.time(&stamp)).transpose()?.flatten())
     }
 
     fn in_utc(&self, stamp: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {

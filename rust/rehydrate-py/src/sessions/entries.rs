@@ -42,7 +42,7 @@ const CODEX_ITEMS: &[&str] =
     &["function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call"];
 const HARNESS: &[&str] = &["<task-notification>", "[Request interrupted", "Caveat: The messages below"];
 /// From a line to the last one before it that was said.
-const MAX_STEPS: usize = 10_000;
+pub const MAX_STEPS: usize = 10_000;
 
 type Entry<'py> = Bound<'py, PyAny>;
 /// The parents of lines, by the lines' ids; None for an entry, at which a way ends.
@@ -104,7 +104,8 @@ fn is_of_the_line(error: &PyErr, py: Python<'_>) -> bool {
     error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyRecursionError>(py)
 }
 
-fn parent_of<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
+/// The id of the line that a line follows; None for the first.
+pub fn parent_of<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
     let py = line.as_any().py();
     for key in [interned!(py, "parentUuid"), interned!(py, "logicalParentUuid")] {
         if line.is_set(key)? {

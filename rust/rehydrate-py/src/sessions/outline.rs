@@ -11,7 +11,6 @@ use super::said::said_by;
 use crate::errors::is_no_message;
 use crate::exit::Running;
 use crate::fences::fenced_section;
-use crate::interned::interned;
 use crate::notes::CHARS_A_TOKEN;
 use crate::outline::NameIndex;
 use crate::reading::{Conversation, Fields, read_entries};
@@ -146,8 +145,7 @@ fn turns_in(lines: &Bound<'_, PyList>, conversation: &Conversation) -> PyResult<
         let line = Fields::needed(&line, index, String::new)?;
         for (speaker, text) in said_by(line)? {
             if speaker == Speaker::User {
-                let stamp = line.text(interned!(py, "timestamp"))?;
-                let time = stamp.map(|stamp| clock.time(&stamp)).transpose()?.flatten();
+                let time = clock.of_line(line)?;
                 let time = time.map(|time| written(&time)).transpose()?.unwrap_or_default();
                 turns.push((time, clean(&text, TURN_CHARS)));
             }

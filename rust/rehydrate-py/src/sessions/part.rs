@@ -150,8 +150,7 @@ impl<'py> Line<'py> {
         let py = line.as_any().py();
         let said = said_by(line)?.into_iter();
         let said = said.map(|(speaker, text)| (speaker, beginning(&text, READ_CHARS).to_owned())).collect();
-        let stamp = line.text(interned!(py, "timestamp"))?;
-        let time = stamp.map(|stamp| clock.time(&stamp)).transpose()?.flatten();
+        let time = clock.of_line(line)?;
         let payload = line.get(interned!(py, "payload"))?;
         let (mut is_turn, mut taken_back) = (false, 0);
         let link = copied(line, &LINK_KEYS)?;

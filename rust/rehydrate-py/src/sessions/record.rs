@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use blake2b_simd::Params;
 use pyo3::exceptions::{PyKeyError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use rehydrate_core::context_store::digest;
 
 use super::clock::{Clock, written};
 use super::file::TranscriptReader;
@@ -20,7 +20,7 @@ const HEAD_BYTES: u64 = 256;
 
 /// One transcript as the index knows it.
 #[pyclass(frozen, module = "rehydrate._native")]
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct SessionRecord {
     path: PathBuf,
     #[pyo3(get)]
@@ -158,22 +158,7 @@ impl SessionRecord {
     }
 
     fn new(file: &SessionFile) -> Self {
-        Self {
-            path: file.path.clone(),
-            agent: file.agent.clone(),
-            size: 0,
-            mtime_ns: 0,
-            offset: 0,
-            skips: false,
-            is_at_end: false,
-            head: String::new(),
-            title: String::new(),
-            project: String::new(),
-            first: String::new(),
-            last: String::new(),
-            broken: 0,
-            tips: Vec::new(),
-        }
+        Self { path: file.path.clone(), agent: file.agent.clone(), ..Self::default() }
     }
 
     /// Note what lines tell of their session as a whole; `changed` is when the file was.
@@ -260,8 +245,4 @@ fn head_of(path: &Path) -> io::Result<String> {
     let mut head = Vec::new();
     File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
     Ok(digest(&head))
-}
-
-fn digest(bytes: &[u8]) -> String {
-    Params::new().hash_length(8).hash(bytes).to_hex().to_string()
 }

@@ -8,8 +8,9 @@ use memchr::memrchr;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use super::entries::{paired_entries, said_entries};
+use super::entries::{MAX_STEPS, paired_entries, parent_of, said_entries};
 use super::file::{MAX_LINE_BYTES, TranscriptReader, object_in};
+use crate::convert::indices_in;
 use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, taken_back, text_of};
@@ -18,8 +19,6 @@ use crate::reading::{Fields, taken_back, text_of};
 const LAST_TURNS: usize = 60;
 /// Bytes that are read, more where they hold too few lines; reading the most of them takes 0.2 s. A file may have 500 MB.
 const TAIL_BYTES: [u64; 3] = [1_000_000, 4_000_000, 24_000_000];
-/// From a line to the last one before it that was said.
-const MAX_STEPS: usize = 10_000;
 /// That are looked through at once, backwards.
 const BLOCK_BYTES: usize = 1 << 16;
 
@@ -33,14 +32,9 @@ pub fn last_turns<'py>(py: Python<'py>, path: PathBuf, agent: &str) -> PyResult<
         let (lines, is_whole) = last_objects(py, &path, most)?;
         found = said_entries(lines.as_any(), agent, same.as_any())?;
         if agent == "codex" {
-            let gone = taken_back(PyList::new(py, &found)?.as_any(), agent)?;
-            let mut kept = Vec::with_capacity(found.len());
-            for (index, entry) in found.into_iter().enumerate() {
-                if !gone.contains(index)? {
-                    kept.push(entry);
-                }
-            }
-            found = kept;
+            let gone = indices_in(taken_back(PyList::new(py, &found)?.as_any(), agent)?.as_any())?;
+            let kept = found.into_iter().enumerate().filter(|(index, _)| !gone.contains(index));
+            found = kept.map(|(_, entry)| entry).collect();
         }
         if found.len() >= LAST_TURNS || is_whole {
             break;
@@ -86,18 +80,13 @@ pub fn known_ancestor<'py>(
     known: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
-    let py = name.py();
     let Some(mut lines) = (if known.contains(&name)? { None } else { LinesBefore::open(&path, before).ok() }) else {
         return Ok(name);
     };
     let mut found = name.clone();
     for _ in 0..MAX_STEPS {
         let Some(line) = lines.line_of(&found)? else { break };
-        let line = Fields::needed(&line, 0, String::new)?;
-        let mut parent = line.get(interned!(py, "parentUuid"))?;
-        if !parent.as_ref().map_or(Ok(false), |parent| parent.is_truthy())? {
-            parent = line.get(interned!(py, "logicalParentUuid"))?;
-        }
+        let parent = parent_of(Fields::needed(&line, 0, String::new)?)?;
         let Some(parent) = parent.and_then(|parent| parent.cast_into::<PyString>().ok()) else { break };
         if known.contains(&parent)? {
             return Ok(parent);

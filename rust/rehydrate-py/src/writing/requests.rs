@@ -21,9 +21,7 @@ pub fn system_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult
 }
 
 /// A message of the user's role for a text of ours, as a provider's requests have it.
-#[pyfunction]
 pub fn user_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
-    let _running = Running::begin();
     match provider {
         "anthropic" => anthropic::user(text),
         "bedrock" => bedrock::user(text),
