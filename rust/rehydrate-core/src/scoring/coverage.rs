@@ -3,6 +3,8 @@
 //! `w(f) = class * ln(1 + units that mention f) * (2 if f ever was in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is
 //! how many units ago `f` was last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen
 //! by what agents went on to use in sessions of kinds it was not chosen on (DESIGN.md, coverage).
+use std::hint::black_box;
+
 use crate::analysis::features::{Class, PackedMentions};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
@@ -29,8 +31,11 @@ impl Prepared {
     /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
     /// names.
     pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
-        let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
-        let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
+        let mentions_in_all: usize =
+            self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
+        // A table that grows takes twice as long, and half to three quarters of what a coding agent's session mentions is
+        // new.
+        let mut interned = FeatureTable::with_room_for((mentions_in_all / 2).max(mentions_in_all.min(MANY_MENTIONS)));
         // The most that memory covers of any part that mentions a feature; most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
@@ -39,10 +44,15 @@ impl Prepared {
         let mut ids = Vec::new();
         let mut pace = Pace::default();
         // Items in the order of their units, whose blocks follow them.
-        for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
+        let messages = self.messages_by_unit();
+        let mut rest = messages.as_slice();
+        for unit in 0..self.units.len() {
+            let of_unit = rest.iter().take_while(|&&m| self.messages[m].unit == unit).count();
+            let (skeletons, others) = rest.split_at(of_unit);
+            rest = others;
+            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit));
+            let blocks = blocks.map(|block| std::slice::from_ref(&block.part));
             let unit = u32::try_from(unit).expect("under 4 billion units");
-            let blocks =
-                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
                 let item = items;
@@ -120,6 +130,8 @@ struct Mentioner {
     acts: bool,
 }
 
+/// Up to so many mentions the table has room for all of them: a megabyte.
+const MANY_MENTIONS: usize = 1 << 16;
 /// How much more a feature is worth when the agent acted on it.
 const ACTED_ON: f64 = 2.0;
 /// A mention this many units ago is worth half.
@@ -183,7 +195,7 @@ impl FeatureTable {
                 let slot = larger.slot(taken.hash);
                 larger.slots[slot] = taken;
             }
-            larger.features.extend_from_slice(&self.features);
+            larger.features = std::mem::take(&mut self.features);
             *self = larger;
         }
     }
@@ -196,18 +208,22 @@ impl FeatureTable {
         ids.resize(first + mentions.len(), 0);
         self.features.resize(taken + mentions.len(), Feature::FREE);
         let (new_ids, mut found) = (&mut ids[first..], 0);
+        let (slots, shift, features) = (self.slots.as_mut_slice(), self.shift, self.features.as_mut_slice());
+        // Each slot is read once before. None of these reads waits for another, as those of a search do, which ends at a
+        // branch: of a large table they come from memory together.
+        black_box(mentions.hashes().iter().fold(0, |seen, &hash| seen ^ slots[home(shift, hash)].id));
         mentions.iter().for_each(|mention| {
-            let slot = self.slot(mention.hash);
-            let known = self.slots[slot].id;
+            let slot = slot_of(slots, shift, mention.hash);
+            let known = slots[slot].id;
             // Whether a mention is the first of its feature, or of its item, is a coin's toss: no branch hangs on it.
             let is_new = known == NONE;
             let id = if is_new { taken } else { known as usize };
             taken += usize::from(is_new);
             #[expect(clippy::cast_possible_truncation, reason = "a table has at most 2^31 slots")]
             let number = id as u32;
-            self.slots[slot] = Slot { hash: mention.hash, id: number };
-            let there = self.features[id];
-            self.features[id] = there.mentioned(by, mention.class);
+            slots[slot] = Slot { hash: mention.hash, id: number };
+            let there = features[id];
+            features[id] = there.mentioned(by, mention.class);
             new_ids[found] = number;
             found += usize::from(there.item != by.item);
         });
@@ -216,13 +232,8 @@ impl FeatureTable {
     }
 
     /// Where the feature of that hash is, or would be.
-    #[inline]
     fn slot(&self, hash: u32) -> usize {
-        let mut slot = (hash >> self.shift) as usize;
-        while self.slots[slot].id != NONE && self.slots[slot].hash != hash {
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
-        slot
+        slot_of(&self.slots, self.shift, hash)
     }
 
     /// The number of the feature with that hash.
@@ -245,6 +256,22 @@ impl FeatureTable {
     fn len(&self) -> usize {
         self.features.len()
     }
+}
+
+/// Where the search for a hash begins.
+#[inline]
+fn home(shift: u32, hash: u32) -> usize {
+    (hash >> shift) as usize
+}
+
+/// Where the feature of that hash is, or would be.
+#[inline]
+fn slot_of(slots: &[Slot], shift: u32, hash: u32) -> usize {
+    let mut slot = home(shift, hash);
+    while slots[slot].id != NONE && slots[slot].hash != hash {
+        slot = (slot + 1) & (slots.len() - 1);
+    }
+    slot
 }
 
 #[cfg(test)]
