@@ -87,15 +87,21 @@ def _openai(
     return Price(input, output, read, write, write, True, 128, long_tokens)
 
 
-def _google(input: float, output: float, long_tokens: int | None = None) -> Price:  # noqa: A002
+def _google(
+    input: float,  # noqa: A002  the field's word
+    output: float,
+    read: float = 0.1,
+    long_tokens: int | None = None,
+) -> Price:
     """Return a price of Gemini's, cached by itself; the storage of cached content is not in it."""
-    return Price(input, output, 0.1, 1.0, 1.0, automatic=True, long_tokens=long_tokens)
+    return Price(input, output, read, 1.0, 1.0, automatic=True, long_tokens=long_tokens)
 
 
 PRICES: dict[str, Price] = {
     "claude-fable-5-2": Price(8, 40, read=0.025),
     "claude-fable-5-1": Price(10, 50, read=0.025),
     "claude-fable-5": Price(10, 50),
+    "claude-mythos-5-2": Price(8, 40, read=0.025),
     "claude-opus-5-5": Price(4, 20, read=0.05),
     "claude-opus-5": Price(5, 25),
     "claude-opus-4-8": Price(5, 25),
@@ -113,6 +119,11 @@ PRICES: dict[str, Price] = {
     "claude-haiku-5-5": Price(0.1, 0.5, long_tokens=100_000, long_input=5, long_output=5),
     "claude-haiku-4-5": Price(1, 5),
     "claude-3-5-haiku": Price(0.8, 4),
+    "gpt-6.1-sol": _openai(2, 10, 0.05, 272_000, 1.25),
+    "gpt-6.1-terra": _openai(1, 5, 0.05, 272_000, 1.25),
+    "gpt-6-astra": _openai(10, 50, 0.1, 272_000, 1.25),
+    "gpt-6-sol": _openai(2, 10, 0.1, 272_000, 1.25),
+    "gpt-6-luna": _openai(0.1, 0.5, 0.1, 272_000, 1.25),
     "gpt-5.6-sol": _openai(4, 20, 0.1, 272_000, 1.25),
     "gpt-5.6-terra": _openai(2, 12, 0.1, 272_000, 1.25),
     "gpt-5.6-luna": _openai(0.2, 1.2, 0.1, 272_000, 1.25),
@@ -133,10 +144,14 @@ PRICES: dict[str, Price] = {
     "gpt-4o-mini": _openai(0.15, 0.6, 0.5),
     "o3": _openai(2, 8, 0.25),
     "o4-mini": _openai(1.1, 4.4, 0.25),
+    "gemini-4-argon": _google(2, 10, 0.05),  # from 2026-12-01: 4 and 20
+    "gemini-3.8-flash": _google(0.75, 3.75),  # from 2027-01-01: 1.5 and 7.5, and so the next two
+    "gemini-3.7-flash": _google(0.75, 3.75),
+    "gemini-3.6-flash": _google(0.75, 3.75),
     "gemini-3.5-flash": _google(1.5, 9),
     "gemini-3.5-flash-lite": _google(0.3, 2.5),
-    "gemini-3.1-pro-preview": _google(2, 12, 200_000),
-    "gemini-2.5-pro": _google(1.25, 10, 200_000),
+    "gemini-3.1-pro-preview": _google(2, 12, long_tokens=200_000),
+    "gemini-2.5-pro": _google(1.25, 10, long_tokens=200_000),
     "gemini-2.5-flash": _google(0.3, 2.5),
     "gemini-2.5-flash-lite": _google(0.1, 0.4),
 }
