@@ -10,6 +10,10 @@ USER = {"role": "user", "content": "Which berth is free?"}
 SAID = {"role": "assistant", "content": [{"type": "text", "text": "Berth 4."}]}
 PNG = {"type": "image", "image": "iVBORw0KGgo=", "mediaType": "image/png"}
 ASKED = {"type": "tool-approval-request", "approvalId": "p", "toolCallId": "a"}
+LISTED = [  # of a version 4 result
+    {"type": "text", "text": "Berth 4, at noon."},
+    {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+]
 SPEC = {"name": "f", "inputSchema": {"type": "object"}}
 SIGNED = {"anthropic": {"signature": "c2ln"}}
 SPOKEN = {"id": "m", "role": "user", "parts": [{"type": "text", "text": "Which berth?"}]}
@@ -23,6 +27,11 @@ def answer(id: str = "a", value: Any = "4", **more: Any) -> dict[str, Any]:
     kind = "text" if isinstance(value, str) else "json"
     about = {"toolCallId": id, "toolName": "f"}
     return {"type": "tool-result", **about, "output": {"type": kind, "value": value}, **more}
+
+
+def old_answer(id: str = "a", **more: Any) -> dict[str, Any]:
+    """A result of version 4."""
+    return {"type": "tool-result", "toolCallId": id, "toolName": "f", "result": {}, **more}
 
 
 def decided(*, approved: bool, **more: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rehydrate.formats import FORMATS, detect_format, parse
 from rehydrate.messages import PieceKind
 from tests.formats.ai_sdk_messages import (
     ASKED,
+    LISTED,
     PNG,
     SAID,
     SIGNED,
@@ -20,6 +21,7 @@ from tests.formats.ai_sdk_messages import (
     assistant,
     call,
     decided,
+    old_answer,
     shown,
     tool,
     tools,
@@ -72,6 +74,32 @@ def test_results_are_results_in_every_shape() -> None:
     texts = ["4", "No tide.", '{"berth":4}', "See", "Not now."]
     assert said == [(text, PieceKind.TOOL_RESULT) for text in texts]
     assert read.images == 1
+
+
+def test_the_parts_of_a_version_4_result_are_read_in_place_of_its_value() -> None:
+    result = tools(old_answer(result={"png": "x" * 5000}, experimental_content=LISTED))
+    (_, _, read) = parse([USER, assistant(call()), result]).messages
+    assert [(piece.text, piece.kind) for piece in read.pieces] == [
+        ("Berth 4, at noon.", PieceKind.TOOL_RESULT)
+    ]
+    assert (read.images, read.answers) == (1, ("a",))
+    path = ("content", 0, "experimental_content", 0, "text")
+    assert FORMATS["ai_sdk"].places(result, 0) == [path]
+    for nothing in ([], None, "See"):
+        (read,) = parse([tools(old_answer(result="4", experimental_content=nothing))]).messages
+        assert (read.images, read.text) == (0, "4")
+
+
+def test_a_long_text_of_a_version_4_result_is_shortened_in_its_place() -> None:
+    text = "\n".join(f"Berth {number} is free until {number % 24}:00." for number in range(400))
+    listed = [{"type": "text", "text": text}, LISTED[1]]
+    result = tools(old_answer(experimental_content=listed))
+    entries = [USER, assistant(call()), result, SAID, USER]
+    small = compact_context(entries, target_ratio=0.6, format="ai_sdk", granularity="excerpt")
+    (kept,) = (each["content"][0] for each in small.messages if each["role"] == "tool")
+    (shortened, image) = kept["experimental_content"]
+    assert len(shortened["text"]) < len(text) and image == LISTED[1]
+    assert {**kept, "experimental_content": listed} == result["content"][0]
 
 
 def test_a_tool_part_of_a_ui_message_is_call_and_result_in_one() -> None:

@@ -13,6 +13,7 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt import History, PromptIR, Provenance, Section, ToolDef, compile
 from tests.formats.ai_sdk_messages import (
     ASKED,
+    LISTED,
     PNG,
     SAID,
     SPEC,
@@ -22,6 +23,7 @@ from tests.formats.ai_sdk_messages import (
     assistant,
     call,
     decided,
+    old_answer,
     shown,
     tool,
     tools,
@@ -122,13 +124,15 @@ def test_ui_messages_become_model_messages() -> None:
 def test_media_are_files_in_messages_and_items_in_results() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
     block = {"type": "image", "source": image}
+    source = {"type": "url", "url": "https://harbour.example/a"}
+    linked = {"type": "document", "source": source}
     used = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     entries = [
         {"role": "user", "content": [{"type": "text", "text": "Look."}, block]},
         {"role": "assistant", "content": [used]},
         {
             "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}],
+            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block, linked]}],
         },
     ]
     said, _, results = compile(
@@ -137,7 +141,8 @@ def test_media_are_files_in_messages_and_items_in_results() -> None:
     url = "data:image/png;base64,iVBORw0KGgo="
     assert said["content"][1] == {"type": "file", "data": url, "mediaType": "image/png"}
     assert results["content"][0]["output"]["value"] == [
-        {"type": "image-data", "data": "iVBORw0KGgo=", "mediaType": "image/png"}
+        {"type": "image-data", "data": "iVBORw0KGgo=", "mediaType": "image/png"},
+        {"type": "file-url", "url": source["url"], "mediaType": "application/pdf"},
     ]
 
 
@@ -197,7 +202,7 @@ def test_a_call_that_the_user_has_just_denied_gets_the_sdks_result() -> None:
 OTHER_PROVIDERS: tuple[Any, ...] = (
     *("anthropic", "bedrock", "gemini", "openai_chat", "openai_responses"),
 )
-NO_RESULT = "(Its result is not in these messages.)"
+NO_RESULT = "(Its result is not here.)"
 RAN = call(providerExecuted=True)
 SO: dict[str, Any] = {"type": "text", "text": "So."}
 
@@ -249,6 +254,33 @@ def test_prompts_extend_one_another_around_calls_without_results() -> None:
     assert context.prefix is not None and context.prefix.extends
 
 
+@pytest.mark.parametrize("provider", OTHER_PROVIDERS)
+def test_a_providers_late_result_leaves_what_was_sent(provider: Any) -> None:
+    """It waits for a tool of the client's, as code execution that calls tools does."""
+    context = Context(format="ai_sdk", provider=provider)
+    late = answer(output={"type": "content", "value": [{"type": "text", "text": "Noon."}]})
+    for entries in (
+        [USER, assistant(RAN, call("b")), tools(answer("b"))],
+        [assistant(late, SO), USER],
+        [assistant(RAN, answer(), SO), USER],  # the id once more, with its result
+    ):
+        context.add(*entries)
+        assert validate(context.prompt().messages, provider) == []
+        assert context.prefix is None or context.prefix.extends
+    sent = str(context.prompt().request)
+    assert sent.count(NO_RESULT) == sent.count("[result of f]") == sent.count("Noon.") == 1
+    assert sent.index(NO_RESULT) < sent.index("[result of f]") < sent.index("Noon.")
+
+
+def test_a_late_result_comes_before_what_the_model_says_of_it() -> None:
+    failed = answer(output={"type": "error-text", "value": "No tide."})
+    messages = anthropics(USER, assistant(RAN), assistant(failed, SO), USER).messages
+    assert [each["role"] for each in messages[1:]] == [
+        *("assistant", "user", "user", "assistant", "user"),
+    ]
+    assert [block["text"] for block in messages[3]["content"]] == ["[error of f]", "No tide."]
+
+
 def test_what_the_model_says_after_its_providers_result_follows_it() -> None:
     messages = anthropics(USER, assistant(RAN, answer(), SO), USER).messages
     assert [each["role"] for each in messages] == ["user", "assistant", "user", "assistant", "user"]
@@ -271,6 +303,13 @@ def test_version_4_is_read_and_converted() -> None:
         '{"ok":false}',
         True,
     )
+    listed = tools(old_answer(experimental_content=LISTED))
+    (result,) = anthropics(*entries[:2], listed).messages[2]["content"]
+    image = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    assert result["content"] == [
+        {"type": "text", "text": "Berth 4, at noon."},
+        {"type": "image", "source": image},
+    ]
     call_read = ToolCall.read(made)
     assert call_read is not None and call_read.arguments() == {"berth": 4}
     (inputs,) = entry_inputs("ai_sdk", assistant(made))

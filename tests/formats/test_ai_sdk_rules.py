@@ -23,6 +23,7 @@ from tests.formats.ai_sdk_messages import (
     broken,
     call,
     decided,
+    old_answer,
     shown,
     tool,
     tools,
@@ -56,8 +57,12 @@ PLANTED: dict[str, tuple[list[Any], list[int]]] = {
         [0, 1],
     ),
     "unknown_block": (
-        [USER, assistant({"type": "hologram"}), assistant(call()), tools(answer(output="4"))],
-        [1, 3],
+        [
+            *(USER, assistant({"type": "hologram"})),
+            *(assistant(call()), tools(answer(output="4"))),
+            *(assistant(call("b")), tools(old_answer("b", experimental_content=[]))),
+        ],
+        [1, 3, 5],
     ),
 }
 PLANTED_IN_UI: dict[str, tuple[list[Any], list[int]]] = {

@@ -10,6 +10,7 @@ import pytest
 from rehydrate import compact_context
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
+from rehydrate.prompt import History, PromptIR, compile
 from tests.strategies import opens_with_user
 
 
@@ -319,9 +320,63 @@ def test_a_system_message_amid_the_others_is_between_the_users_and_the_assistant
     assert broken(*entries) == [(index, "misplaced_system") for index in wrong]
 
 
-def test_a_system_message_amid_the_others_has_content():
+def test_a_system_message_amid_the_others_has_content_or_sets_something():
     entries = [HELLO, {"role": "system", "content": ""}, {"role": "assistant", "content": "Yes."}]
     assert broken(*entries) == [(1, "empty_content")]
+    assert broken(HELLO, YES, EFFORT, HELLO) == []
+
+
+EFFORT = {"role": "system", "content": [], "output_config": {"effort": "low"}}
+ONCE = {"role": "system", "content": "Verify each claim.", "clear_at": "next_user_message"}
+CLEARING = "mid-conversation-system-clear-at-2026-08-21"
+SETTING = "mid-conversation-output-config-2026-07-01"
+
+
+def compiled(*entries):
+    return compile(PromptIR(history=History(entries, "anthropic")), "anthropic")
+
+
+@pytest.mark.parametrize(
+    ("system", "beta"),
+    [
+        (ONCE, CLEARING),
+        ({**EFFORT, "content": "Hurry."}, SETTING),
+        (EFFORT, SETTING),
+        ({"role": "system", "output_config": {"effort": "low"}}, SETTING),
+    ],
+)
+def test_a_system_message_that_sets_something_is_sent_as_it_is(system, beta):
+    prompt = compiled(HELLO, {**system, "timestamp": 1}, YES, HELLO)
+    assert prompt.messages[1] == system
+    assert prompt.betas == (beta,)
+    assert validate(prompt.messages, "anthropic") == []
+
+
+def test_an_effort_stays_before_the_turn_that_it_is_for():
+    prompt = compiled(HELLO, YES, EFFORT, HELLO, YES, EFFORT, HELLO)
+    assert [each["role"] for each in prompt.messages] == [
+        *("user", "assistant", "system", "user", "assistant", "system", "user"),
+    ]
+    assert validate(prompt.messages, "anthropic") == []
+
+
+@pytest.mark.parametrize(
+    ("second", "is_cleared"), [(ONCE, True), ({**ONCE, "clear_at": "never"}, False)]
+)
+def test_system_messages_in_a_row_are_one_and_last_as_long_as_one_of_them(second, is_cleared):
+    (_, merged, _) = compiled(HELLO, ONCE, second, YES).messages
+    assert [block["text"] for block in merged["content"]] == ["Verify each claim."] * 2
+    assert ("clear_at" in merged) == is_cleared
+
+
+def test_the_state_of_a_browser_in_a_result_is_read():
+    tabs = [{"tab_id": "1", "title": "Berths", "url": "https://harbour.example", "active": True}]
+    state = {"type": "browser_state", "tabs": tabs}
+    small = compact_context(
+        [HELLO, assistant(call("a")), user(result("a", [state]))], target_ratio=1
+    )
+    assert not small.stats.degraded
+    assert "Berths" in parse([user(result("a", [state]))], "anthropic").messages[0].text
 
 
 def _placement(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:

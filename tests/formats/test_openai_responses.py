@@ -12,6 +12,7 @@ from rehydrate import Context, compact_context
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.messages import PieceKind
+from tests.rendered import render_history
 from tests.strategies import openai_responses_items
 
 USER = {"role": "user", "content": "hi"}
@@ -265,6 +266,38 @@ def test_what_a_server_makes_itself_does_not_end_the_models_turn(served):
             assert held in ([], turn)
     for place in FORMATS["openai_responses"].places(served[-1], 0):
         assert place is None
+
+
+EFFORT = {"type": "configuration_update", "reasoning": {"effort": "high"}}
+LATE_TOOLS = {
+    "type": "additional_tools",
+    "role": "developer",
+    "tools": [{"type": "function", "name": "free_berths", "parameters": {"type": "object"}}],
+}
+
+
+def test_settings_amid_the_items_are_the_developers_and_stay():
+    assert detect_format([EFFORT]) == "openai_responses"
+    settings = [EFFORT, LATE_TOOLS, {"type": "compaction_trigger"}]
+    assert [each.role for each in parse([USER, *settings]).messages] == ["user", *["system"] * 3]
+    assert broken(USER, *settings, said(), USER) == []
+    assert broken(USER, thought(), EFFORT, USER) == [(1, "reasoning_without_item")]
+    talk = [said("Berth 4 is free. " * 40), USER] * 20
+    small = compact_context([USER, *talk, *settings[:2], *talk], target_ratio=0.2)
+    assert [each for each in small.messages if each in settings] == settings[:2]
+    assert not small.stats.degraded
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai_chat"])
+def test_settings_are_not_told_to_another_provider(provider):
+    rendered = render_history(
+        [USER, EFFORT, LATE_TOOLS, said(), USER], "openai_responses", provider
+    )
+    assert [each.message["role"] for each in rendered.messages] == ["user", "assistant", "user"]
+    assert rendered.notes == (
+        "history: additional_tools is not sent: of 1 entry, first history[2]",
+        "history: configuration_update is not sent: of 1 entry, first history[1]",
+    )
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat"])

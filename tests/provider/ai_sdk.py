@@ -35,7 +35,7 @@ _ITEMS = {
     "image-data": ("data", "mediaType"),
     "file-data": ("data", "mediaType"),
     "image-url": ("url",),
-    "file-url": ("url",),
+    "file-url": ("url", "mediaType"),  # of version 7
 }
 _STATES = {
     *("input-streaming", "input-available", "approval-requested", "approval-responded"),

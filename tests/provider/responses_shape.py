@@ -121,7 +121,7 @@ _OTHERS = (
     *("file_search_call", "web_search_call", "image_generation_call", "code_interpreter_call"),
     *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call"),
     *("tool_search_call", "tool_search_output", "compaction_trigger"),
-    *("additional_tools", "program", "program_output"),
+    *("additional_tools", "configuration_update", "program", "program_output"),
 )
 
 

@@ -36,7 +36,11 @@ def ai_sdk_conversations(draw: Draw, max_turns: int = 8) -> list[Entry]:
             call = draw(_ai_sdk_calls(next(ids)))
             result = draw(_ai_sdk_results(call))
             results = [result] if draw(st.booleans()) else []  # some providers keep theirs
-            content = [{**call, "providerExecuted": True}, *results, text_block(draw(texts))]
+            said: list[Entry] = [{**call, "providerExecuted": True}]
+            if draw(st.booleans()):  # the result comes in a later message
+                entries.append({"role": "assistant", "content": said})
+                said = []
+            content = [*said, *results, text_block(draw(texts))]
             entries.append({"role": "assistant", "content": content})
         elif kind == "asked":
             call, approval = draw(_ai_sdk_calls(next(ids))), {"approvalId": f"ask_{next(ids)}"}

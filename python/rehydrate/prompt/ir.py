@@ -116,6 +116,14 @@ COMPACTION_BETA = "compact-2026-09-04"
 (https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand)."""
 
 
+_SYSTEM_BETAS = {
+    "clear_at": "mid-conversation-system-clear-at-2026-08-21",
+    "output_config": "mid-conversation-output-config-2026-07-01",
+}
+"""The betas of the keys that a system message amid the others may have
+(https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages)."""
+
+
 class ProviderSummary(NamedTuple):
     """A summary that a provider wrote, in its own form.
 
@@ -157,11 +165,16 @@ def betas_of(provider: Provider, messages: Sequence[Any]) -> tuple[str, ...]:
     """Return the betas of Anthropic's API that a prompt of these messages needs."""
     if provider != "anthropic":
         return ()
-    contents = [each["content"] for each in messages if isinstance(each["content"], (list, tuple))]
-    blocks = [block for each in contents for block in each if isinstance(block, Mapping)]
+    contents = [each.get("content") for each in messages]
+    lists = [each for each in contents if isinstance(each, (list, tuple))]
+    blocks = [block for each in lists for block in each if isinstance(block, Mapping)]
     summaries = [block for block in blocks if block.get("type") == "compaction"]
     signed = dict.fromkeys([each.get("signature") is not None for each in summaries])
-    return tuple([COMPACTION_BETA if each else THRESHOLD_BETA for each in signed])
+    betas = [COMPACTION_BETA if each else THRESHOLD_BETA for each in signed]
+    betas += [
+        beta for key, beta in _SYSTEM_BETAS.items() if any(each.get(key) for each in messages)
+    ]
+    return tuple(betas)
 
 
 USUAL_MINIMUM_PREFIX = 1_024

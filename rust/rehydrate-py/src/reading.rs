@@ -81,7 +81,7 @@ pub use merged::merged_lines;
 pub use pairs::is_thought;
 pub use readable::readable_texts;
 use rehydrate_core::conversation::{PieceKind, Role};
-pub use responses::is_by_server;
+pub use responses::{is_by_server, is_setting};
 pub use results::{capped_results, long_results, result_texts};
 pub use rules::{broken_rules, entries_of, stale_thinking};
 pub use said::{differing_texts, unit_memory, unit_text, without_calls};

@@ -244,7 +244,11 @@ fn read_result<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> 
         body.answers.push(Id::of(id)?);
     }
     let Some(output) = part.get(interned!(py, "output"))? else {
-        return read_value(body, part.get(interned!(py, "result"))?, At::Key(&at, "result")); // version 4
+        // Version 4's.
+        return match parts_of_result(part)? {
+            Some(items) => read_items(body, Some(&items), At::Key(&at, "experimental_content")),
+            None => read_value(body, part.get(interned!(py, "result"))?, At::Key(&at, "result")),
+        };
     };
     let Some(of) = Fields::of(&output) else { return read_value(body, Some(output), At::Key(&at, "output")) };
     let value = of.get(interned!(py, "value"))?;
@@ -252,25 +256,34 @@ fn read_result<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> 
     let here = At::Key(&here, "value");
     match of.kind()?.name().as_ref() {
         "text" | "error-text" => body.add(value, PieceKind::ToolResult, Some(here)),
-        "content" => {
-            for (number, item) in listed(value.as_ref())?.into_iter().enumerate() {
-                let Some(item) = Fields::of(&item) else { continue };
-                let at = At::Number(&here, number);
-                match item.kind()?.name().as_ref() {
-                    "text" => {
-                        let text = item.get(interned!(py, "text"))?;
-                        body.add(text, PieceKind::ToolResult, Some(At::Key(&at, "text")))?;
-                    }
-                    "custom" => body.is_uncommon = true,
-                    _ => body.images += 1,
-                }
-            }
-            Ok(())
-        }
+        "content" => read_items(body, value.as_ref(), here),
         "execution-denied" => body.add(of.get(interned!(py, "reason"))?, PieceKind::ToolResult, None),
         "json" | "error-json" => read_json(body, value),
         _ => read_json(body, Some(output.clone())),
     }
+}
+
+/// The parts of a result of version 4, which Anthropic's models get in place of its value; None where it has none.
+pub fn parts_of_result<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let parts = part.get(interned!(part.as_any().py(), "experimental_content"))?;
+    Ok(parts.filter(|parts| is_list(parts) && parts.len().is_ok_and(|count| count > 0)))
+}
+
+/// Read the texts and media of a result.
+fn read_items<'py>(body: &mut Body, items: Option<&Bound<'py, PyAny>>, at: At<'_, 'py>) -> PyResult<()> {
+    for (number, item) in listed(items)?.into_iter().enumerate() {
+        let Some(item) = Fields::of(&item) else { continue };
+        let (py, at) = (item.as_any().py(), At::Number(&at, number));
+        match item.kind()?.name().as_ref() {
+            "text" => {
+                let text = item.get(interned!(py, "text"))?;
+                body.add(text, PieceKind::ToolResult, Some(At::Key(&at, "text")))?;
+            }
+            "custom" => body.is_uncommon = true,
+            _ => body.images += 1,
+        }
+    }
+    Ok(())
 }
 
 fn read_tool<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> PyResult<()> {

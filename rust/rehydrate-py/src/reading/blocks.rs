@@ -25,6 +25,7 @@ const READABLE: &[&str] = &[
     "refusal",
     "search_result",
     "tool_reference",
+    "browser_state",
     "resource",
     "resource_link",
     "reasoning",

@@ -61,9 +61,14 @@ const TYPES: &[&str] = &[
     "compaction_summary",
 ];
 
+/// Whether an item of this type sets what holds from there on (openai 3.54, 2026-11): it is the developer's.
+pub fn is_setting(kind: &str) -> bool {
+    matches!(kind, "additional_tools" | "compaction_trigger" | "configuration_update")
+}
+
 /// Whether only an item of Responses has this type.
 pub fn is_type(kind: &str) -> bool {
-    TYPES.contains(&kind) || CALLS.iter().any(|(name, ..)| *name == kind)
+    TYPES.contains(&kind) || is_setting(kind) || CALLS.iter().any(|(name, ..)| *name == kind)
 }
 
 /// One item.
@@ -94,6 +99,9 @@ impl<'py> Item<'py> {
         let name = text_of(&kind).into_owned();
         if matches!(name.as_str(), "" | "message") || (has_role && entry.has(interned!(py, "content"))?) {
             return Ok(made(interned!(py, "message").clone(), speaker_of(entry, index)?, None, None));
+        }
+        if is_setting(&name) {
+            return Ok(made(kind, Speaker::known(Role::System, interned!(py, "system")), None, None));
         }
         let model = || Speaker::known(Role::Assistant, interned!(py, "assistant"));
         let tool = || Speaker::known(Role::Tool, interned!(py, "tool"));
@@ -222,7 +230,7 @@ pub fn read_item<'py>(body: &mut Body, item: &Item<'py>) -> PyResult<()> {
             body.has_state = true;
             Ok(())
         }
-        _ if is_output || TYPES.contains(&kind) => {
+        _ if is_output || is_setting(kind) || TYPES.contains(&kind) => {
             let kind = if role == Role::Tool { PieceKind::ToolResult } else { PieceKind::Text };
             body.add_readable(entry.as_any(), kind)
         }

@@ -128,6 +128,7 @@ fn item<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
     let kind = if media.is_image { "image" } else { "file" };
     match url.strip_prefix("data:").and_then(|url| url.split_once(";base64,")) {
         Some((_, data)) => Ok(dict!(py, "type": format!("{kind}-data"), "data": data, "mediaType": media_type(media))),
-        None => Ok(dict!(py, "type": format!("{kind}-url"), "url": &media.url)),
+        // Version 7 wants the type of a file.
+        None => Ok(dict!(py, "type": format!("{kind}-url"), "url": &media.url, "mediaType": media_type(media))),
     }
 }

@@ -7,7 +7,8 @@ use super::neutral::{Answer, Media, Message, Part, Sent, dict};
 use crate::interned::interned;
 use crate::reading::{Fields, text_of};
 
-/// A message with role and content only; the API refuses other keys.
+/// A message with the keys that the API takes (anthropic 2.12, 2026-11): role and content, and how long a system message is
+/// shown and what it sets.
 pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = entry.py();
     let of = Fields::needed(entry, 0, String::new)?;
@@ -15,7 +16,16 @@ pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         return Ok(entry.clone());
     }
     let (role, content) = (of.get(interned!(py, "role"))?, of.get(interned!(py, "content"))?);
-    Ok(dict!(py, "role": role, "content": content).into_any())
+    if !role.as_ref().map_or(Ok(false), |role| role.eq("system"))? {
+        return Ok(dict!(py, "role": role, "content": content).into_any());
+    }
+    let made = dict!(py, "role": role);
+    for key in [interned!(py, "content"), interned!(py, "clear_at"), interned!(py, "output_config")] {
+        if let Some(value) = of.get(key)? {
+            made.set_item(key, value)?;
+        }
+    }
+    Ok(made.into_any())
 }
 
 /// A block of a text.

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 
-use super::neutral::dict;
+use super::neutral::{dict, joined};
 use crate::interned::interned;
-use crate::reading::ai_sdk::{Call, Is, McpItem, State, denial, mcp_items, part_is, text_data};
+use crate::reading::ai_sdk::{Call, Is, McpItem, State, denial, mcp_items, part_is, parts_of_result, text_data};
 use crate::reading::{Fields, Id, is_list, listed, python, text_of};
 
 /// What the SDK says to the model of a call that the user did not let be run.
 const DENIED: &str = "Tool execution denied.";
-/// The result of a call that needs none in the AI SDK, and has none: every other provider wants one.
-const NO_RESULT: &str = "(Its result is not in these messages.)";
+/// The result of a call that needs none in the AI SDK, and has none with it: every other provider wants one.
+const NO_RESULT: &str = "(Its result is not here.)";
 
 /// Anthropic's messages, each with the index of its entry.
 type Written<'py> = Vec<(Bound<'py, PyAny>, Vec<usize>)>;
@@ -21,7 +21,7 @@ type Written<'py> = Vec<(Bound<'py, PyAny>, Vec<usize>)>;
 /// and one with their results.
 pub fn as_anthropic<'py>(entries: &Bound<'py, PyAny>, first: usize, is_ui: bool) -> PyResult<Written<'py>> {
     let (answered, asked) = (answered(entries)?, HashMap::new());
-    let mut writer = Writer { is_ui, answered, asked, allowed: Vec::new(), made: Vec::new() };
+    let mut writer = Writer { is_ui, answered, asked, allowed: Vec::new(), lacking: HashSet::new(), made: Vec::new() };
     for (at, raw) in entries.try_iter()?.enumerate() {
         let (raw, index) = (raw?, first + at);
         let entry = Fields::needed(&raw, index, String::new)?;
@@ -51,10 +51,19 @@ fn answered(entries: &Bound<'_, PyAny>) -> PyResult<HashSet<Vec<u8>>> {
     for entry in entries.try_iter()? {
         let entry = entry?;
         let Some(entry) = Fields::of(&entry) else { continue };
-        for part in listed(entry.get(interned!(py, "content"))?.as_ref())?.iter().filter_map(Fields::of) {
-            if part.kind()?.name() == "tool-result" {
-                found.extend(key_of(part, interned!(py, "toolCallId"))?);
-            }
+        if let Some(parts) = entry.get(interned!(py, "content"))? {
+            found.extend(answered_in(&parts)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The ids of the calls that have a result among these parts.
+fn answered_in(parts: &Bound<'_, PyAny>) -> PyResult<HashSet<Vec<u8>>> {
+    let (py, mut found) = (parts.py(), HashSet::new());
+    for part in listed(Some(parts))?.iter().filter_map(Fields::of) {
+        if part.kind()?.name() == "tool-result" {
+            found.extend(key_of(part, interned!(py, "toolCallId"))?);
         }
     }
     Ok(found)
@@ -72,6 +81,8 @@ struct Writer<'py> {
     asked: HashMap<Vec<u8>, Bound<'py, PyString>>,
     /// The calls that the user let be run and that have no result, each with the index of the entry that says so.
     allowed: Vec<(Option<Bound<'py, PyString>>, usize)>,
+    /// The calls that their providers run and that have no result in their message: it may come in a later one.
+    lacking: HashSet<Vec<u8>>,
     made: Written<'py>,
 }
 
@@ -79,6 +90,7 @@ impl<'py> Writer<'py> {
     fn add(&mut self, role: Option<&Bound<'py, PyAny>>, parts: &Bound<'py, PyAny>, index: usize) -> PyResult<()> {
         let (py, is_models) = (parts.py(), is(role, "assistant")?);
         let (mut said, mut results, mut has_own) = (PyList::empty(py), PyList::empty(py), false);
+        let here = if self.is_ui { HashSet::new() } else { answered_in(parts)? };
         for raw in parts.try_iter()? {
             let raw = raw?;
             let Some(part) = Fields::of(&raw) else {
@@ -101,19 +113,28 @@ impl<'py> Writer<'py> {
                     }
                     has_own |= !call.by_provider;
                     said.append(tool_use(py, &call)?)?;
+                    let key = key_of(part, interned!(py, "toolCallId"))?;
+                    if let Some(key) = &key {
+                        self.lacking.remove(key);
+                    }
                     if matches!(state, State::Output | State::Error | State::Denied) {
                         results.append(tool_result(py, call.id, said_by(part, state)?)?)?;
-                    } else if call.by_provider && !self.is_answered(call.id.as_ref())? {
+                    } else if call.by_provider && !key.as_ref().is_some_and(|key| here.contains(key)) {
                         // It is answered, whatever is still decided of it.
-                        self.answered.extend(key_of(part, interned!(py, "toolCallId"))?);
+                        self.answered.extend(key.clone());
+                        self.lacking.extend(key);
                         results.append(no_result(py, call.id)?)?;
                     } else if state == State::Responded {
                         self.allowed.push((call.id, index));
                     }
                 }
                 Is::Result => {
-                    let output = output_of(part)?;
-                    results.append(tool_result(py, part.text(interned!(py, "toolCallId"))?, output)?)?;
+                    let (id, output) = (part.text(interned!(py, "toolCallId"))?, output_of(part)?);
+                    if key_of(part, interned!(py, "toolCallId"))?.is_some_and(|key| self.lacking.contains(&key)) {
+                        self.made.push((late_result(part, output)?.into_any(), vec![index]));
+                    } else {
+                        results.append(tool_result(py, id, output)?)?;
+                    }
                 }
                 Is::Approval => {
                     said.append(dict!(py, "type": kind.0))?; // the reader notes that it is not sent
@@ -215,6 +236,17 @@ fn no_result<'py>(py: Python<'py>, id: Option<Bound<'py, PyString>>) -> PyResult
     tool_result(py, id, (as_texts(py, None, NO_RESULT)?, false))
 }
 
+/// A result that comes in a later message than its call, as a text of the user's: its call has `NO_RESULT` already, and what
+/// was sent before must stay as it was.
+fn late_result<'py>(part: Fields<'_, 'py>, (content, is_error): Output<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let py = part.as_any().py();
+    let what = if is_error { "[error of " } else { "[result of " };
+    let name = part.text(interned!(py, "toolName"))?.unwrap_or_else(|| PyString::new(py, "tool"));
+    let said = joined(interned!(py, ""), vec![PyString::new(py, what), name, PyString::new(py, "]")])?;
+    content.insert(0, dict!(py, "type": "text", "text": said))?;
+    Ok(dict!(py, "role": "user", "content": content))
+}
+
 /// A value as a content: a text as it is, anything else as JSON, but for images of an MCP server.
 fn as_texts<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>, default: &str) -> PyResult<Bound<'py, PyList>> {
     let block = |text| Ok(dict!(py, "type": "text", "text": text));
@@ -239,8 +271,12 @@ fn output_of<'py>(part: Fields<'_, 'py>) -> PyResult<Output<'py>> {
     let py = part.as_any().py();
     let output = part.get(interned!(py, "output"))?;
     if output.is_none() {
-        let result = part.get(interned!(py, "result"))?; // version 4's
-        return Ok((as_texts(py, result, "")?, part.is_set(interned!(py, "isError"))?));
+        // Version 4's.
+        let content = match parts_of_result(part)? {
+            Some(items) => items_as_content(py, Some(&items))?,
+            None => as_texts(py, part.get(interned!(py, "result"))?, "")?,
+        };
+        return Ok((content, part.is_set(interned!(py, "isError"))?));
     }
     let Some(of) = output.as_ref().and_then(Fields::of) else { return Ok((as_texts(py, output, "")?, false)) };
     let value = of.get(interned!(py, "value"))?;
@@ -248,20 +284,21 @@ fn output_of<'py>(part: Fields<'_, 'py>) -> PyResult<Output<'py>> {
         "text" | "json" => Ok((as_texts(py, value, "null")?, false)),
         "error-text" | "error-json" => Ok((as_texts(py, value, "null")?, true)),
         "execution-denied" => Ok((as_texts(py, of.get(interned!(py, "reason"))?, DENIED)?, true)),
-        "content" => {
-            let content = PyList::empty(py);
-            for item in listed(value.as_ref())? {
-                match Fields::of(&item) {
-                    Some(of) if !matches!(of.kind()?.name().as_ref(), "text" | "custom") => {
-                        content.append(medium(of)?)?;
-                    }
-                    _ => content.append(item)?,
-                }
-            }
-            Ok((content, false))
-        }
+        "content" => Ok((items_as_content(py, value.as_ref())?, false)),
         _ => Ok((as_texts(py, output, "")?, false)),
     }
+}
+
+/// The texts and media of a result.
+fn items_as_content<'py>(py: Python<'py>, items: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyList>> {
+    let content = PyList::empty(py);
+    for item in listed(items)? {
+        match Fields::of(&item) {
+            Some(of) if !matches!(of.kind()?.name().as_ref(), "text" | "custom") => content.append(medium(of)?)?,
+            _ => content.append(item)?,
+        }
+    }
+    Ok(content)
 }
 
 fn said_by<'py>(part: Fields<'_, 'py>, state: State) -> PyResult<Output<'py>> {

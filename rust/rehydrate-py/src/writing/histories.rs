@@ -15,7 +15,7 @@ use super::neutral::{Call, Key, Media, Message, Part, joined, key_of};
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
 use crate::reading::{
-    Fields, codex_items, function_id, gemini, is_by_server, listed, merged_lines, text_of, usual_role,
+    Fields, codex_items, function_id, gemini, is_by_server, is_setting, listed, merged_lines, text_of, usual_role,
 };
 
 /// What each entry is, and its index.
@@ -329,6 +329,10 @@ fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec
         }
         if matches!(kind.as_ref(), "" | "message") {
             messages.push(reader.message(entry, &role_of(entry)?, [index].into())?);
+            continue;
+        }
+        if is_setting(&kind) {
+            reader.lose(&PyString::new(py, &format!("{kind} is not sent:")), index)?;
             continue;
         }
         let id = entry.text(interned!(py, "call_id"))?;

@@ -2,10 +2,10 @@
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::{Role, Spoken, in_place};
 
-use super::contents::shown;
+use super::contents::{parts_of, shown};
 use super::neutral::{Key, Sent, Sources, after, dict, joined, key_of};
 use super::{Lost, Rendered, anthropic, bedrock};
 use crate::interned::interned;
@@ -61,8 +61,8 @@ pub fn of_bedrock<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Re
 ///
 /// Those at the beginning become system blocks. A later one would change the beginning of the prompt, and all that is cached.
 /// So it becomes a user message in its place, or beside it where it would part a call from its results. One with more than
-/// texts, as of a tool that comes or goes, stays a system message: only the models that take these amid the others know such
-/// blocks. Where the API does not take it, it moves, which is noted.
+/// texts, as of a tool that comes or goes, or that is shown for a turn only, stays a system message: only the models that take
+/// these amid the others know such ones. Where the API does not take it, it moves, which is noted.
 pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
     let rest = sent.split_off(leading(&sent)?);
     let mut lost = Lost::default();
@@ -86,7 +86,9 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
     let was: HashMap<Sources, Sources> = followed.collect();
     let mut messages = Vec::new();
     for each in placed(rest, spoken)? {
-        if role_of(&each)? != Role::System || has_more_than_texts(fields(&each)?)? {
+        let of = fields(&each)?;
+        let has_settings = of.is_set(interned!(py, "clear_at"))? || of.is_set(interned!(py, "output_config"))?;
+        if role_of(&each)? != Role::System || has_settings || has_more_than_texts(of)? {
             messages.push(each);
             continue;
         }
@@ -181,7 +183,7 @@ fn spoken(sent: &Sent<'_>) -> PyResult<Spoken<Key>> {
 }
 
 /// The messages with each system message right before the assistant's next turn, or at the end, after the user's message;
-/// several there are one.
+/// several there are one. One that only sets the effort stays where it is, which may be anywhere.
 fn in_their_turn<'py>(py: Python<'py>, messages: Vec<Sent<'py>>) -> PyResult<Vec<Sent<'py>>> {
     let mut placed: Vec<Sent<'py>> = Vec::with_capacity(messages.len());
     let mut late: Vec<Sent<'py>> = Vec::new();
@@ -189,12 +191,13 @@ fn in_their_turn<'py>(py: Python<'py>, messages: Vec<Sent<'py>>) -> PyResult<Vec
     for each in messages {
         let role = role_of(&each)?;
         if role == Role::System {
-            late.push(each);
+            if only_sets(fields(&each)?)? { &mut placed } else { &mut late }.push(each);
             continue;
         }
         if role == Role::Assistant {
             let mut is_going_on = false;
-            if let Some(last) = placed.last() {
+            let said = end_of_said(&placed, placed.len())?;
+            if let Some(last) = placed[..said].last() {
                 is_going_on = role_of(last)? == Role::Assistant;
                 if !late.is_empty() && is_going_on && !takes_system(last)? {
                     // Both are one turn to the API, and what it calls must be there before.
@@ -228,6 +231,7 @@ fn put<'py>(
     placed: &mut Vec<Sent<'py>>,
     mut position: usize,
 ) -> PyResult<()> {
+    position = end_of_said(placed, position)?;
     let Some(before) = position.checked_sub(1) else { return Ok(()) };
     if role_of(&placed[before])? == Role::System {
         late.insert(0, placed.remove(before));
@@ -236,17 +240,49 @@ fn put<'py>(
         return Ok(());
     }
     if late.len() > 1 {
-        let blocks = PyList::empty(py);
-        for each in late.iter() {
-            for block in each.message.get_item(interned!(py, "content"))?.try_iter()? {
-                blocks.append(block?)?;
-            }
-        }
         let sources: Sources = late.iter().flat_map(|each| each.sources.iter().copied()).collect();
-        *late = vec![Sent::new(dict!(py, "role": "system", "content": blocks), &sources)];
+        *late = vec![Sent::new(as_one(py, late)?, &sources)];
     }
     placed.splice(position..position, late.drain(..));
     Ok(())
+}
+
+/// System messages as one. It is shown for a turn only where all are.
+fn as_one<'py>(py: Python<'py>, messages: &[Sent<'py>]) -> PyResult<Bound<'py, PyDict>> {
+    let (blocks, mut clear_at, mut output_config) = (PyList::empty(py), Vec::new(), None);
+    for each in messages {
+        let of = fields(each)?;
+        for part in parts_of(of.get(interned!(py, "content"))?.as_ref(), 0, "content")? {
+            match part.cast::<PyString>() {
+                Ok(text) => blocks.append(anthropic::text_block(text)?)?,
+                Err(_) => blocks.append(&part)?,
+            }
+        }
+        clear_at.extend(of.get(interned!(py, "clear_at"))?.filter(|at| !at.eq("never").unwrap_or(false)));
+        output_config = of.get(interned!(py, "output_config"))?.or(output_config);
+    }
+    let made = dict!(py, "role": "system", "content": blocks);
+    if clear_at.len() == messages.len() {
+        made.set_item(interned!(py, "clear_at"), &clear_at[0])?;
+    }
+    if let Some(config) = output_config {
+        made.set_item(interned!(py, "output_config"), config)?;
+    }
+    Ok(made)
+}
+
+/// Where the messages before a position end that say something.
+fn end_of_said(messages: &[Sent<'_>], mut position: usize) -> PyResult<usize> {
+    while position > 0 && only_sets(fields(&messages[position - 1])?)? {
+        position -= 1;
+    }
+    Ok(position)
+}
+
+/// Whether a message says nothing, and sets the effort from the user's next turn on.
+fn only_sets(message: Fields<'_, '_>) -> PyResult<bool> {
+    let py = message.as_any().py();
+    Ok(!message.is_set(interned!(py, "content"))? && message.is_set(interned!(py, "output_config"))?)
 }
 
 /// Whether a system message may follow: the user's message, or a server tool's result.

@@ -26,10 +26,13 @@ pub fn messages(entries: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
         check_content(entry, index, content.as_ref())?;
         check_calls(entry, index)?;
         let blocks = blocks_of(content.as_ref(), index)?;
-        let blocks = blocks.iter().map(|block| block_of(block, index)).collect::<PyResult<_>>()?;
-        Ok(Message { index, role, blocks, is_null: content.is_none() })
+        let blocks = blocks.iter().map(|block| block_of(block, index)).collect::<PyResult<Vec<_>>>()?;
+        // One that only sets the effort may be anywhere.
+        let only_sets =
+            role == Role::System && blocks.is_empty() && entry.is_set(interned!(raw.py(), "output_config"))?;
+        Ok((!only_sets).then(|| Message { index, role, blocks, is_null: content.is_none() }))
     };
-    entries.try_iter()?.enumerate().map(read).collect()
+    entries.try_iter()?.enumerate().filter_map(|each| read(each).transpose()).collect()
 }
 
 /// The lines of a transcript as Claude Code merges them when it sends: blocks of one message id together, consecutive lines
