@@ -1,8 +1,8 @@
 //! Surviving `os.fork()`: no lock is held while other hooks run, and a child begins with an engine of its own.
 //!
-//! Caches are found by process (`Engine::shared`), so nothing is to be done for them. SQLite cannot be left alone: before a
-//! fork the calls on stores end and their connections are closed, which the fork guard of the stores sees to. Calls on context
-//! stores end too.
+//! Caches are found by process (`Engine::shared`), so nothing must be done for them. SQLite cannot be left alone:
+//! before a fork the calls on stores end and their connections are closed, which the fork guard of the stores does.
+//! Calls on context stores end too.
 use std::cell::Cell;
 use std::process;
 
@@ -24,7 +24,7 @@ pub fn before_fork(py: Python<'_>) {
     HELD.set(Some((store, context_store, process::id())));
 }
 
-/// After a fork, in the parent and in the child: let go of the guard.
+/// After a fork, in the parent and in the child: release the guard.
 #[pyfunction]
 pub fn after_fork() {
     if let Some((.., parent)) = HELD.take()

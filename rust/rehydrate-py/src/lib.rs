@@ -63,9 +63,9 @@ use pyo3::prelude::*;
 
 /// The Rust core, for the package: private.
 ///
-/// The free-threaded interpreter may stay so: classes are frozen (but those that one reader fills: `Draft`, `AnswerJoiner`,
-/// `Bill`, `EventDecoder`, `Replies`), what calls share is behind locks, in atomics or written once, and nothing counts on
-/// one thread at a time.
+/// The free-threaded interpreter may stay so: classes are frozen (except those that one reader fills: `Draft`,
+/// `AnswerJoiner`, `Bill`, `EventDecoder`, `Replies`), data that calls share is under locks, in atomics or written
+/// once, and nothing relies on one thread at a time.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
@@ -234,9 +234,10 @@ mod _native {
 
     use super::*;
 
-    /// glibc gives the top of its heap back to the system at each `free` while that is over 128 KB, or over twice the largest
-    /// block that was mapped by itself and freed. A selection takes and frees a megabyte or two, whose pages the system
-    /// would have to clear anew each time (a sixth of a warm call). One such block, never touched, and it keeps 4 MB.
+    /// glibc gives the top of its heap back to the system at each `free` while that is over 128 KB, or over twice the
+    /// largest block that was mapped by itself and freed. A selection takes and frees a megabyte or two, whose pages
+    /// the system would have to clear again each time (a sixth of a warm call). After one such block, never touched, it
+    /// keeps 4 MB.
     const FREED_ONCE: usize = 2 << 20;
 
     #[pymodule_init]

@@ -1,7 +1,7 @@
-//! A value that one thread works on at a time, and that no forked child waits for in vain.
+//! A value that one thread works on at a time, and that no forked child waits for endlessly.
 //!
-//! A fork waits for those who work on one, and others wait for the fork, but neither for ever: hooks of other libraries run
-//! meanwhile. A value that a thread worked on all the same is half done in the child, and refused there.
+//! A fork waits for the threads that work on a value, and others wait for the fork, but neither forever: hooks of other
+//! libraries run meanwhile. A value that a thread still worked on is half done in the child, and refused there.
 use std::process;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicUsize};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::poll;
 
-/// How often somebody who waits looks again.
+/// The pause before a waiting call looks again.
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long a fork waits for others.
+/// The time that a fork waits for others.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long others wait for a fork.
+/// The time that others wait for a fork.
 const HOOKS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How many work on a value, or wait for one.
+/// The number of calls that work on a value or wait for one.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 /// The number of this process among those it was forked from.
@@ -28,7 +28,7 @@ static PROCESS: AtomicU32 = AtomicU32::new(1);
 /// The value.
 #[derive(Default)]
 pub struct Guarded<T> {
-    /// The process of which a thread works on it; 0: none does.
+    /// The process whose thread works on it. 0 if none does.
     owner: AtomicU32,
     value: Mutex<T>,
 }
@@ -39,7 +39,7 @@ impl<T> Guarded<T> {
         Self { owner: AtomicU32::new(0), value: Mutex::new(value) }
     }
 
-    /// Work on it. Work that panics leaves what it has done so far.
+    /// Work on it. After a panic it keeps the work done so far.
     ///
     /// # Errors
     /// `Store` in a forked child where a thread of the parent worked on it, and `Interrupted`.
@@ -49,7 +49,7 @@ impl<T> Guarded<T> {
         Ok(work(&mut self.value.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Wait until nobody works on it.
+    /// Wait until no thread works on it.
     fn own(&self) -> Result<Owned<'_>> {
         let here = PROCESS.load(SeqCst);
         loop {
@@ -102,7 +102,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // Of the thread that forked amid its own work the child counts none.
+        // The child does not count the work of the thread that forked during it.
         _ = INSIDE.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1));
     }
 }
@@ -156,7 +156,7 @@ mod tests {
             drop(fork);
             assert_eq!(waits.join().unwrap(), 2);
         });
-        // What a thread of the parent worked on is refused in the child.
+        // In the child, a value that a thread of the parent owned is refused.
         let owned = guarded.own().unwrap();
         begin_child();
         assert!(guarded.with(|_| ()).is_err());

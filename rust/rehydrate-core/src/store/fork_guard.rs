@@ -1,12 +1,12 @@
 //! The fork guard: no thread is inside SQLite when a process is copied.
 //!
-//! SQLite keeps per process which locks it holds on which file. A copy of that would be believed by the child, which holds
-//! none of them, so the parent closes every connection before it forks, and both open their own afterwards. All of this is
-//! atomics: a child must not wait for threads that it does not have.
+//! SQLite keeps per process which locks it holds on which file. A child would believe a copy of that, but it holds none
+//! of the locks. So the parent closes every connection before it forks, and both open their own afterwards. All of this
+//! is atomics: a child must not wait for threads that it does not have.
 //!
-//! The guard isn't a lock. Between its closing and the fork, hooks of other libraries run, and they may wait for a lock whose
-//! owner waits here (`logging` has such a hook). So nobody waits for a fork longer than [`HOOKS_PATIENCE`]: who goes in
-//! after that is counted, and a child that was copied then is refused every store.
+//! The guard isn't a lock. Between its closing and the fork, hooks of other libraries run, and they may wait for a lock
+//! whose owner waits here (`logging` has such a hook). So no call waits for a fork longer than [`HOOKS_PATIENCE`]: a
+//! thread that enters after that is counted, and a child that was copied then is refused every store.
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use super::background;
 use super::connections::close_all;
 use super::use_count::{DEPTH, ENTRIES, FORKING, HOME, HOOKS_PATIENCE, INSIDE, PAUSE, is_home};
 
-/// How long a fork waits for calls that are under way; the child of one that waited in vain is refused every store.
+/// The time that a fork waits for calls that are under way. The child of one that waited too long is refused every
+/// store.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A fork that is under way: no call is inside SQLite, unless patience ended.
@@ -27,7 +28,7 @@ pub struct ForkGuard {
 /// Begin a fork: wait for calls that are under way and close every connection.
 #[must_use]
 pub fn guard_fork() -> ForkGuard {
-    // Forks one by one: the connections that one closes are half closed for another's child.
+    // Forks one by one: for the child of another fork, connections that one is closing are half closed.
     let end = Instant::now() + HOOKS_PATIENCE;
     while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
         if Instant::now() >= end {
@@ -37,7 +38,7 @@ pub fn guard_fork() -> ForkGuard {
         std::thread::sleep(PAUSE);
     }
     let end = Instant::now() + FORK_PATIENCE;
-    // A thread that forks amid a call of its own would wait for itself.
+    // A thread that forks during a call of its own would wait for itself.
     while DEPTH.get() == 0 && INSIDE.load(SeqCst) > 0 && Instant::now() < end {
         std::thread::sleep(PAUSE);
     }
@@ -58,7 +59,7 @@ impl Drop for ForkGuard {
             HOME.store(here, SeqCst);
         }
         background::forget_others();
-        INSIDE.store(usize::from(DEPTH.get() > 0), SeqCst); // whoever else tried to get in is not in this process
+        INSIDE.store(usize::from(DEPTH.get() > 0), SeqCst); // other threads that tried to enter are not in this process
         FORKING.store(0, SeqCst);
     }
 }
@@ -95,7 +96,7 @@ mod tests {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let first = guard_fork();
         std::thread::scope(|scope| {
-            // Would hang the test: nothing lets go of the first meanwhile.
+            // This would hang the test: nothing releases the first meanwhile.
             scope.spawn(|| drop(guard_fork())).join().unwrap();
         });
         drop(first);

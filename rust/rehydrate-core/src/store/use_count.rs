@@ -1,7 +1,7 @@
-//! The use count of SQLite in this process: how many calls are inside, and which process may have any.
+//! The use count of SQLite in this process: the number of calls inside, and the process that may have any.
 //!
 //! All of this is atomics: a forked child must not wait for threads that it does not have. Only [`super::fork_guard`]
-//! keeps calls out, while a fork has begun.
+//! keeps calls out, once a fork has begun.
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -11,13 +11,13 @@ use super::problem;
 use crate::error::{Result, StoreProblem};
 use crate::interrupt::poll;
 
-/// How long calls, and other forks, wait for a fork that has begun.
+/// The time that calls, and other forks, wait for a fork that has begun.
 pub(super) const HOOKS_PATIENCE: Duration = Duration::from_millis(500);
 pub(super) const PAUSE: Duration = Duration::from_micros(200);
 pub(super) const NOBODY: u32 = 0;
 
 pub(super) static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// How often anybody went in.
+/// The number of entries so far.
 pub(super) static ENTRIES: AtomicU64 = AtomicU64::new(0);
 pub(super) static FORKING: AtomicUsize = AtomicUsize::new(0);
 /// The process that may use SQLite; [`NOBODY`] before the first use.
@@ -73,7 +73,7 @@ pub(super) fn enter(path: &Path) -> Result<Inside> {
     Ok(Inside(()))
 }
 
-/// Whether this process may use SQLite: a child may not even close what it inherited.
+/// Whether this process may use SQLite: a child may not even close inherited connections.
 pub(super) fn is_home() -> bool {
     let home = HOME.load(SeqCst);
     home == NOBODY || home == std::process::id()

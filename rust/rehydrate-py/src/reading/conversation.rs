@@ -1,6 +1,7 @@
-//! A caller's list, read: what its messages and units are, and what is asked of all of them at once.
+//! A caller's list, read: its messages and units, and questions about all of them at once.
 //!
-//! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` what the methods say of many lists.
+//! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` the results of the methods for
+//! many lists.
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -25,16 +26,17 @@ use crate::interned::interned;
 
 /// A caller's list, read: `messages` in order, partitioned into `units` by first member.
 ///
-/// `ignored` are the indices of entries that are not messages (progress lines of a transcript); every index of the list is
-/// in exactly one unit or in `ignored`. `user_first` says whether the provider wants the first message to be the user's.
-/// `bound` are the indices of messages that are always kept. They refer to data of the provider (an earlier response, a
-/// compaction), or the provider refuses the rest without them (a thought without text that begins an open tool loop).
+/// `ignored` are the indices of entries that are not messages (progress lines of a transcript). Every index of the list
+/// is in exactly one unit or in `ignored`. `user_first` says whether the provider wants the first message to be the
+/// user's. `bound` are the indices of messages that are always kept: they refer to data of the provider (an earlier
+/// response, a compaction), or the provider refuses the rest without them (a thought without text that begins an open
+/// tool loop).
 ///
-/// `opening` are those of the bound ones that are kept only for the thought that begins an open tool loop. `unknown` are the
-/// types of blocks that no format knows, and how many there are: they are counted by what can be read in them.
+/// `opening` are those of the bound ones that are only kept for the thought that begins an open tool loop. `unknown`
+/// are the unknown types of blocks, with their numbers. They are counted by their readable parts.
 ///
-/// It holds columns, as the engine takes them. Named tuples are made of them once somebody asks: making thousands of them
-/// in every call would take longer than the engine does.
+/// It holds columns, as the engine takes them. Named tuples are made of them on demand: making thousands of them in
+/// every call would take longer than the engine does.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Conversation {
     pub columns: Arc<Columns>,
@@ -75,8 +77,8 @@ impl Conversation {
         self.facts.user_first
     }
 
-    /// Whether the prompt may begin with a unit. Where an assistant's message is one unit with the user's after it, nothing
-    /// but the first message can lead, so a blank one may.
+    /// Whether the prompt may begin with a unit. If an assistant's message is one unit with the user's after it, only
+    /// the first message can lead, so a blank one may.
     pub fn may_lead(&self, unit: usize) -> bool {
         let of = &self.columns;
         let is_first = || of.units.members(unit).first().is_some_and(|&at| of.is_users(at));
@@ -105,7 +107,7 @@ impl Conversation {
         &self.facts.format
     }
 
-    /// Messages to count: each is a unit by itself, and nothing else is known of them.
+    /// Messages to count: each is a unit by itself, without other facts.
     pub fn alone(draft: Draft) -> Self {
         let units = Units::single(draft.len());
         Self::of(Columns { of: draft, units }, Facts::default())
@@ -120,7 +122,7 @@ impl Conversation {
         Ok(Self::alone(draft))
     }
 
-    /// Messages in units; nothing else is known of them.
+    /// Messages in units, without other facts.
     pub fn in_units(columns: Columns) -> Self {
         Self::of(columns, Facts::default())
     }
@@ -146,7 +148,7 @@ impl Conversation {
 
 #[pymethods]
 impl Conversation {
-    /// Hold these `Message`s, in these `Unit`s; without them each is a unit by itself.
+    /// Hold these `Message`s, in these `Unit`s. Without units each message is one by itself.
     #[new]
     #[pyo3(signature = (format, messages, units=None, ignored=Vec::new(), user_first=false, bound=Vec::new()))]
     fn made_of(
@@ -180,7 +182,7 @@ impl Conversation {
         Ok(made)
     }
 
-    /// What was read of a list, one row an entry: its draft, role, calls, answers, and whether it is a turn of the
+    /// A list as it was read, one row per entry: its draft, role, calls, answers, and whether it is a turn of the
     /// user's. They are grouped by calls and answers, and by `links` of positions.
     #[staticmethod]
     #[pyo3(signature = (format, rows, links, *, ignored=Vec::new(), bound=Vec::new()))]
@@ -232,7 +234,7 @@ impl Conversation {
         Self::of(self.columns.clone(), facts)
     }
 
-    /// The same conversation with other messages in place of those of these indices; its units stay.
+    /// The same conversation with other messages in place of those with these indices. Its units stay.
     fn with_messages(&self, py: Python<'_>, messages: HashMap<usize, Bound<'_, PyTuple>>) -> PyResult<Self> {
         let _running = Running::begin();
         let first = (0..self.all().len()).find(|&at| messages.contains_key(&self.index(at)));
@@ -248,8 +250,8 @@ impl Conversation {
         Ok(Self::of(Arc::new(columns), self.facts.clone_ref(py)))
     }
 
-    /// These messages with those of another list after them, whose indices go on from `start`. Of their units nothing is
-    /// known: each message is one by itself. None where the others, read alone, are not what they are after these.
+    /// These messages with those of another list after them, whose indices go on from `start`. Their units are unknown:
+    /// each message is one by itself. None if the others, read alone, are not the same as after these.
     fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Option<Self> {
         if self.facts.format == "gemini" && gemini::answers_by_name(&self.columns, &other.columns) {
             return None;
@@ -262,8 +264,8 @@ impl Conversation {
         Some(self.by_themselves(draft))
     }
 
-    /// These messages without the texts of those that call tools with long inputs: these texts are no strings of Python's,
-    /// so nobody else holds them. Of units nothing is known.
+    /// These messages without the texts of those that call tools with long inputs: these texts aren't Python strings,
+    /// so nothing else holds them. Units are unknown.
     fn light(&self, py: Python<'_>) -> Self {
         let of = &self.columns;
         let is_long = |at: &usize| {
@@ -306,7 +308,7 @@ impl Conversation {
         self.shared_ends(floats)
     }
 
-    /// How many system entries the list begins with.
+    /// The number of system entries at the beginning of the list.
     #[pyo3(name = "leading_system")]
     fn py_leading_system(&self) -> usize {
         self.leading_system()
@@ -354,8 +356,8 @@ impl Conversation {
         (0..self.all().len()).flat_map(ids).collect()
     }
 
-    /// The index of the entry that begins the last turn among the first `known` entries; 0 where it is not certain that what
-    /// is before it stays as it is when it is converted.
+    /// The index of the entry that begins the last turn among the first `known` entries. 0 if it is uncertain that
+    /// earlier entries stay the same when they are converted.
     ///
     /// A turn begins where the assistant speaks after others, or the user after the assistant, and all calls before it are
     /// answered before it.
@@ -363,7 +365,7 @@ impl Conversation {
         self.turn_within(known).unwrap_or(0)
     }
 
-    /// The same conversation, read of a part of a list: `indices` are those that the entries of the part have in the list.
+    /// The same conversation, read from a part of a list. `indices` are those of the part's entries in the list.
     pub(super) fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
         let _running = Running::begin();
         let place =
@@ -462,13 +464,13 @@ impl Conversation {
         self.made(&Make::new(py)?, at)
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[getter]
     fn message_count(&self) -> usize {
         self.all().len()
     }
 
-    /// How many units there are.
+    /// The number of units.
     #[getter]
     fn unit_count(&self) -> usize {
         self.columns.unit_len()
@@ -506,7 +508,7 @@ impl Conversation {
         Ok(dropped.flat_map(|unit| self.columns.units.members(unit)).map(|&at| self.index(at)).collect())
     }
 
-    /// Index and text of each user's message of one text that is a unit by itself, if the text begins like this.
+    /// Index and text of each message of the user with one text that is a unit by itself, if the text begins like this.
     fn lone_texts<'py>(&self, py: Python<'py>, beginning: &str) -> Vec<(usize, Bound<'py, PyString>)> {
         let of = &self.columns;
         let lone = (0..of.unit_len()).filter_map(|unit| match *of.units.members(unit) {
@@ -533,7 +535,7 @@ impl Conversation {
         self.last_turn().map(|at| self.message(py, at)).transpose()
     }
 
-    /// The text of the last user turn; "" where there is none.
+    /// The text of the last user turn. "" if there is none.
     pub fn last_user_text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         let Some(message) = self.last_user_message(py)? else { return Ok(PyString::new(py, "")) };
         let text = message.getattr(interned!(py, "text"))?;
@@ -548,8 +550,8 @@ impl Conversation {
     /// The unit whose tool calls or results no assistant message has reacted to yet.
     ///
     /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
-    /// followed by text of the user's. A thought alone answers nothing: the model is still at it. A message that holds the
-    /// results of its own calls is open if nothing follows them in it.
+    /// followed by text of the user. A thought alone answers nothing: the model is still working. A message that holds
+    /// the results of its own calls is open if nothing follows them in it.
     fn open_tool_loop(&self) -> Option<usize> {
         let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
         let last = (0..self.all().len()).rev().find(speaks)?;
@@ -557,8 +559,8 @@ impl Conversation {
         is_open.then(|| self.unit(last))
     }
 
-    /// The index from which on the model speaks under the open tool loop, after the user's last turn before it, and the
-    /// index of its first message there; None without a loop.
+    /// The index from which on the model speaks in the open tool loop, after the user's last turn before it, and the
+    /// index of its first message there. None without a loop.
     pub(super) fn loop_start(&self) -> Option<(usize, Option<usize>)> {
         let first = self.index(*self.columns.units.members(self.open_tool_loop()?).first()?);
         let turns = self.all().iter().rev().filter(|row| row.is_user_turn);
@@ -598,8 +600,8 @@ impl Conversation {
         Some(self.unit(at))
     }
 
-    /// The units that are always kept, with the reason: system, last user turn, open tool loop and the turn it works on,
-    /// bound ones.
+    /// The units that are always kept, with the reason: system, last user turn, open tool loop and its user turn, bound
+    /// ones.
     ///
     /// `thoughts=False` leaves out those kept only for the thinking that begins a loop.
     #[pyo3(signature = (*, thoughts=true))]
@@ -649,7 +651,7 @@ impl Conversation {
         Ok(unit_of)
     }
 
-    /// The units of these indices, ascending; ignored entries have none.
+    /// The units of these indices, ascending. Ignored entries have none.
     fn units_holding(&self, indices: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         let _running = Running::begin();
         Ok(self.units_of(&indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?))

@@ -1,4 +1,4 @@
-//! What was read of one entry, for a reader in Python.
+//! One entry as far as it has been read, for a reader in Python.
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -6,7 +6,7 @@ use super::blocks::{At, Body};
 use super::draft::kind_of;
 use crate::exit::Running;
 
-/// What was read of one entry so far, for a reader in Python: the pieces, the media, the calls and the answers.
+/// One entry as far as it has been read, for a reader in Python: its pieces, media, calls and answers.
 #[pyclass(name = "Draft", module = "rehydrate._native")]
 pub struct EntryDraft {
     pub body: Body,

@@ -10,7 +10,7 @@ use super::strings::Source;
 use crate::errors::detached;
 use crate::exit::Running;
 
-/// A text, and what it is from.
+/// A text, and its source.
 #[derive(Clone)]
 pub struct Seen(Arc<(Source, Py<PyAny>)>);
 
@@ -29,7 +29,7 @@ impl Seen {
 /// Lines of a text that an earlier text has too.
 pub struct Repeat {
     pub lines: Range<usize>,
-    /// What the earlier text is from.
+    /// The entry or text that the lines were seen in first.
     pub source: Py<PyAny>,
     /// The number of the first of these lines in the source, counted from 1.
     pub first: usize,
@@ -59,8 +59,8 @@ impl Repeat {
     }
 }
 
-/// Where a run of lines begins and ends, what they are from, the number of the first there, whether they are all lines of
-/// it, and whether the numbers before them may differ.
+/// The beginning and the end of a run of lines, their source, the number of the first line there, whether they are all
+/// its lines, and whether the numbers before them may differ.
 type Found = (usize, usize, Py<PyAny>, usize, bool, bool);
 
 /// The lines of a history, and the runs of them in a new text.
@@ -70,7 +70,7 @@ pub struct SeenLines {
 }
 
 impl SeenLines {
-    /// A stopped call has changed nothing, so what it held is whole.
+    /// A stopped call has changed nothing, so its contents are whole.
     fn core(&self) -> MutexGuard<'_, caps::SeenLines<Seen>> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +103,7 @@ impl SeenLines {
         })
     }
 
-    /// Add the long strings of a tool's input; those that are among the entry's `own` are held as such.
+    /// Add the long strings of a tool's input. Those that are among the entry's `own` are held as such.
     fn add_input(&self, text: Bound<'_, PyString>, own: Vec<Bound<'_, PyString>>, source: Py<PyAny>) -> PyResult<()> {
         let _running = Running::begin();
         let py = text.py();
