@@ -269,7 +269,7 @@ def _report_lines(rows: Sequence[CompactionRow], terminal: Terminal) -> Iterator
 
 
 def described(row: CompactionRow) -> list[str]:
-    """Return what the hooks saw of one compaction, a line each."""
+    """Return what the hooks saw of one compaction, one per line."""
     seen = row.compacted
     back = set(seen.put_back)
     out = [name for name in seen.lost if name not in back]
@@ -401,7 +401,7 @@ class Host(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """How to get a version that the adapter is made for."""
+        """The command that installs a version that the adapter is made for."""
         return f'python -m pip install "rehydrate[{self.extra}]"'
 
 
@@ -455,7 +455,7 @@ def load_hosts() -> Iterator[Check]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version; what follows them does not count.
+    """Return the numbers of a version; any text after them does not count.
 
     >>> _numbers("2.68.0rc1") >= _numbers("2.68")
     True

@@ -1,4 +1,4 @@
-"""`rehydrate memory`: adds, finds, brings in and maintains what outlives a conversation."""
+"""`rehydrate memory`: adds, finds, imports and maintains items that outlive a conversation."""
 
 from __future__ import annotations
 
