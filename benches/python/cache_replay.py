@@ -22,13 +22,13 @@ laid out in these ways, and sent through the simulated cache:
                     tokens. It sends less; the others, but for
                     `cached`, send the same
     background      the same, summarised in the background by the context store and swapped in
-    store each turn the context store written anew for every request, behind the rules, and the last
-                    20 messages; without memories and the clock
+    store each turn the context store, written again for every request, after the rules, and the
+                    last 20 messages; without memories and the clock
 
 The coding sessions do not hold their tools and system prompt; a stand-in of the size that their
-first bill tells (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
-compaction in three of them, at which the history begins anew. `billed` is what the provider charged
-for the prompts as Claude Code had sent them (its cache lives for an hour).
+first bill shows (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
+compaction in three of them, at which the history begins again. `billed` is what the provider
+charged for the prompts as Claude Code had sent them (its cache lives for an hour).
 """
 
 from __future__ import annotations

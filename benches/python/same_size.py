@@ -26,7 +26,7 @@ class Held(NamedTuple):
     size: float
     """Its tokens, by those that it was given."""
     lines: float | None = None
-    """The share of the lines typed again; None where there were none, or of another's text."""
+    """The share of the lines typed again; None if there were none, or of another's text."""
 
 
 def held(cut: Cut, tokens: int, last: int = 0) -> dict[str, Held]:

@@ -78,7 +78,7 @@ def report(of: Figures, before: Before) -> Iterable[str]:
 
 
 def read_before(file: Path = BEFORE) -> Before:
-    """Return the quick run before; an empty one where there is none."""
+    """Return the quick run before; an empty one if there is none."""
     if not file.exists():
         return Before()
     about, *rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())

@@ -66,7 +66,7 @@ def test_a_typographers_apostrophe_is_an_apostrophe():
     assert _native.unit_memory(said, 0, 600) == ("That\u2019s wrong.", "correction")
 
 
-def test_what_it_is_from_stands_with_it(memory: Memory):
+def test_its_origin_is_with_it(memory: Memory):
     drop_all(
         memory,
         f"user: The budget {LONG}",
@@ -330,7 +330,7 @@ def test_planted_rules_survive_the_compaction_of_a_context():
 
 
 @pytest.mark.parametrize("granularity", ["message", "excerpt"])
-def test_a_rule_beside_a_tool_result_survives(granularity: str):
+def test_a_rule_next_to_a_tool_result_survives(granularity: str):
     messages = read_results(60, {3: RULES[0], 9: RULES[4]})
     kept = compact_context(messages, target_ratio=0.2, granularity=granularity).messages
     kept_rules = [

@@ -81,7 +81,7 @@ def test_all_thinking_stays_while_the_prompts_extend_one_another(model):
 
 
 @pytest.mark.parametrize("model", [BINDS, ""])
-def test_behind_a_compaction_thinking_goes_and_what_comes_later_stays(model):
+def test_after_a_compaction_thinking_goes_and_later_thinking_stays(model):
     context = Context(model=model, system="Be brief.", budget=SMALL)
     prompts = talked(context, 14)
     assert context.usage.compactions > 1
@@ -265,7 +265,7 @@ def test_without_anything_sent_what_is_left_out_is_the_first_change():
     assert all(int(name[4:]) * 2 + 1 < min(places) for name in thoughts(short))
 
 
-def test_a_policy_that_is_none_is_refused():
+def test_a_policy_that_is_invalid_is_refused():
     with pytest.raises(
         InvalidArgumentError, match="thinking is 'strip'; choose one of 'auto', 'keep'"
     ):

@@ -59,7 +59,7 @@ def read(message: Any) -> tuple[list[tuple[str, PieceKind]], int]:
     return [tuple(piece) for piece in read.pieces], read.images
 
 
-def test_message_objects_are_told_without_being_named():
+def test_message_objects_are_recognised_without_being_named():
     assert detect_format([USER]) == "langchain"
     assert detect_format([HumanMessageChunk("hi")]) == "langchain"
     duck = SimpleNamespace(type="human", content="hi", additional_kwargs={}, response_metadata={})
@@ -154,7 +154,7 @@ def test_contents_calls_and_reasoning_become_pieces_of_their_kind(message, piece
         {"type": "function_call", "call_id": "a", "name": "get", "arguments": '{"id":7}'},
     ],
 )
-def test_a_call_that_stands_in_several_places_counts_once(block):
+def test_a_call_that_is_in_several_places_counts_once(block):
     function = {"name": "get", "arguments": '{"id": 7}'}
     extras = {"tool_calls": [{"id": "a", "type": "function", "function": function}]}
     everywhere = calling("a", content=[block])

@@ -447,7 +447,7 @@ def a_long_session(draw: random.Random) -> list[Line]:
     return lines
 
 
-def test_another_message_between_a_call_and_its_result_comes_behind_them():
+def test_another_message_between_a_call_and_its_result_comes_after_them():
     def said(number: int, message: str, block: dict[str, Any]) -> dict[str, Any]:
         role = "user" if block["type"] == "tool_result" else "assistant"
         body = {"role": role, "content": [block]} | ({"id": message} if message else {})

@@ -56,7 +56,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def memory_of(pid: int) -> int:
-    """Return the memory of a process; 0 if it has ended, or where there is no /proc."""
+    """Return the memory of a process; 0 if it has ended, or if there is no /proc."""
     try:
         return resident_bytes(pid)
     except OSError:
