@@ -148,7 +148,7 @@ class PartFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-_REMEDY = "pass the options of then to go on, or --restart to begin anew"
+_REMEDY = "pass the options of then to go on, or --restart to start over"
 
 
 def locked(folder: Path) -> IO[bytes]:

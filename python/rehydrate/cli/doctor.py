@@ -225,7 +225,7 @@ def _of_hosts(check: str) -> Found:
     except MissingPackageError as missing:
         return "ok", f"without {missing.name} there is no adapter"
     if check == "check_hosts" and _installed("rehydrate-hosts") is None:
-        problem = "cannot be told: rehydrate-hosts is from a checkout, not installed as a package"
+        problem = "is unknown: rehydrate-hosts is from a checkout, not installed as a package"
         return "warn", problem, "python -m pip install --no-deps --editable python/hosts"
     found: Found = getattr(hosts, check)()
     return found

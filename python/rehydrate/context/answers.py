@@ -270,7 +270,7 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
         text, source = retriever.whole(handle)
     except UnknownHandleError as gone:
         raise InvalidArgumentError(
-            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
+            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it appears in the "
             "conversation, or look with request_context"
         ) from None
     answer = _found if arguments.query else _part

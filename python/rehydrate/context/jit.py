@@ -161,7 +161,7 @@ class ContextJIT:
         if read is None or answerer is None:
             names = ", ".join(tool.name for tool in (REQUEST, FETCH))
             raise InvalidArgumentError(
-                f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
+                f"call is {shown(call)}, which isn't a call of {names}; ask handles(call) first"
             )
         key = (read.id, read.name, shown(read.raw_arguments, sys.maxsize))
         with self._lock:

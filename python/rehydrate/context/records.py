@@ -216,7 +216,7 @@ def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
             _native.counting_records([record.row])
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise InvalidArgumentError(
-                f"line {number} is no line of an exported thread "
+                f"line {number} isn't a line of an exported thread "
                 f"({type(error).__name__}: {error}); pass a file that an export wrote"
             ) from None
         records.append(record)

@@ -92,7 +92,7 @@ def _version(path: Path) -> str:
     if not path.is_file():
         raise ModelError(path, "no such file", remedy)
     if sys.platform.startswith("linux") and not _is_whole_elf(path):
-        raise ModelError(path, "is no shared library, or a part of one", remedy)
+        raise ModelError(path, "isn't a whole shared library", remedy)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library starts
     try:
         entry = ctypes.CDLL(str(path)).OrtGetApiBase

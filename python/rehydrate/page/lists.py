@@ -112,7 +112,7 @@ def _added(message: Message, tokens: int) -> Row:
     texts = tuple(Text(piece.kind, (Run("", piece.text, False),)) for piece in message.pieces)
     shown = ShownMessage(message.index, message.role, message.images, texts)
     unit = Unit((message.index,), (message,))
-    return Row(_report(0, unit, 0, tokens, "written anew"), "excerpted", (shown,))
+    return Row(_report(0, unit, 0, tokens, "rewritten"), "excerpted", (shown,))
 
 
 def _report(number: int, unit: Unit, tokens: int, kept_tokens: int, reason: str) -> UnitReport:

@@ -209,7 +209,7 @@ class TextChanges:
             about = About(shortened.tool, shortened.call)
             handle = originals.put(shortened.text, about=about)
             if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
-                raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
+                raise ValueError(f"the handle isn't a string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
             problem = (
                 f"{self._pass_name}: {safe_error_text(error, 'originals')}; the result stays whole"

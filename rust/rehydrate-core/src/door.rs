@@ -64,7 +64,7 @@ pub fn refusal(client: Option<&str>, path: &[u8], headers: &[Header<'_>]) -> Opt
         return Some((403, "Host names another site; call the proxy by 127.0.0.1 or localhost"));
     }
     let reason = if !path.starts_with(b"/") || path.contains(&b'#') {
-        "the target is no path; send one that begins with / and has no #"
+        "the target isn't a path; send one that begins with / and has no #"
     } else if has_dots(path) {
         "the path has . or .. as a segment; send the path that is meant"
     } else if is_there(b"content-length") && is_there(b"transfer-encoding") {

@@ -303,7 +303,7 @@ impl ContextStore {
         let (py, budget_tokens) = (budget_tokens.py(), whole("budget_tokens", budget_tokens)?);
         let Some(conversation) = conversation else { return self.markdown(py, budget_tokens, None) };
         let mut activity = Activity::default();
-        let odd = |_| refused(py, "visible has what is no index of a message; pass whole numbers from 0 up");
+        let odd = |_| refused(py, "visible has a value that isn't an index of a message; pass whole numbers from 0 up");
         let visible = visible.map_or_else(|| Ok(FxHashSet::default()), |visible| indices_in(visible).map_err(odd))?;
         activity.add(py, conversation.get(), &visible)?;
         self.markdown(py, budget_tokens, Some(&mut activity))

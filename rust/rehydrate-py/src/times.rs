@@ -137,7 +137,7 @@ pub fn zone_of<'py>(timezone: &Any<'py>) -> PyResult<Any<'py>> {
         refused(
             py,
             format!(
-                "timezone is {name}, which is no zone that is known here; pass a name such as 'Europe/Berlin' (on Windows: pip \
+                "timezone is {name}, which isn't a known zone; pass a name such as 'Europe/Berlin' (on Windows: pip \
                  install tzdata), or a tzinfo"
             ),
         )

@@ -271,7 +271,7 @@ def _read(line: str) -> tuple[types.JSONRPCMessage | None, types.JSONRPCError | 
         if any(each["type"] == "json_invalid" for each in error.errors()):
             what = "this line is no JSON; send a message a line"
             return None, _error(_id_of(line), types.PARSE_ERROR, what)
-        what = "this line is no message of JSON-RPC 2.0; send jsonrpc, method and id"
+        what = "this line isn't a message of JSON-RPC 2.0; send jsonrpc, method and id"
         return None, _error(_id_of(line), types.INVALID_REQUEST, what)
     is_request = isinstance(message, types.JSONRPCNotification) and '"id"' in line
     if is_request and _id_of(line) is not _NO_ID:

@@ -155,7 +155,7 @@ def compact_context(stores: Stores, arguments: ToolArguments, _job: Job) -> Answ
 
 @_serves(
     "Find in a stored conversation",
-    "Find what was said in a stored conversation, and memories beside it. You get the actual "
+    "Find what was said in a stored conversation, and memories next to it. You get the actual "
     "messages, word for word, with their times, and a handle of what had no room.",
     {**_THREAD, **REQUEST.schema["properties"]},
     ("thread", *REQUEST.schema["required"]),

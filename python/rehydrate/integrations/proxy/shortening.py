@@ -196,7 +196,7 @@ class Shortener:
         model = str(body.fields.get("model") or "")[:_MAX_NAME]
         items = body.items
         if not items:
-            raise UntouchedError(f"{list_key!r} is no list of messages")
+            raise UntouchedError(f"{list_key!r} isn't a list of messages")
         if any(body.fields.get(name) for name in _ELSEWHERE):
             raise UntouchedError("the provider holds the messages before these")
         scope = sha256(f"{sha256(key.encode()).hexdigest()} {wire} {model}".encode()).hexdigest()

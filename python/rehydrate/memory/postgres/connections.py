@@ -395,7 +395,7 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     no_code = getattr(error, "sqlstate", None) is None
     if is_passing(error) or (no_code and isinstance(error, psycopg.OperationalError)):
         return refused(error, server)
-    return StoreError(server, said, "report it, if it is no fault of the server")
+    return StoreError(server, said, "report it if it isn't the server's fault")
 
 
 def _said(error: Exception) -> str:

@@ -241,7 +241,7 @@ impl Layout {
         let range = |section: usize| {
             let (at, length) = (table.get(2 * section), table.get(2 * section + 1));
             let end = at.checked_add(length).filter(|&end| end <= bytes.len() as u64);
-            end.map(|end| at as usize..end as usize).ok_or(Damaged("a section lies outside"))
+            end.map(|end| at as usize..end as usize).ok_or(Damaged("a section is outside"))
         };
         Ok(Self((0..Section::COUNT).map(range).collect::<Result<_, _>>()?))
     }

@@ -96,7 +96,7 @@ fn verify_trigrams(segment: &Segment) -> Result<(), Damaged> {
     ensure(ascends(trigrams.iter()), "trigrams out of order")?;
     let at = column(Section::TrigramAt);
     ensure(starts(at.iter().map(u64::from), trigrams.len(), of.len()), "trigrams lie out of order")?;
-    ensure(of.iter().all(|word| (word as usize) < words.len()), "a trigram stands in no word")
+    ensure(of.iter().all(|word| (word as usize) < words.len()), "a trigram isn't in any word")
 }
 
 /// Every bag, and the counts over all of them: a view subtracts deleted entries from these.

@@ -330,7 +330,7 @@ fn has_tables(transaction: &Transaction<'_>) -> Attempt<bool> {
 pub fn thread_conflict(path: &Path, name: &str, expected: u64, has: Option<u64>) -> Error {
     let (problem, remedy) = match (expected, has) {
         (0, Some(_)) => (format!("there is a thread {name:?} already"), "open that one, or take another name"),
-        (_, None) => (format!("thread {name:?} is not there any more"), "open it anew"),
+        (_, None) => (format!("thread {name:?} is not there any more"), "open it again"),
         (_, Some(has)) => (
             format!("thread {name:?} has {has} records, not the {expected} that were read: others wrote to it"),
             "open it again; nothing of this call was written",

@@ -115,7 +115,7 @@ impl<'py> Command<'_, 'py> {
         match text.to_str() {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => {
-                refused(format!("Error: `{name}` holds half of a surrogate pair, which is no text; leave it out"))
+                refused(format!("Error: `{name}` holds half of a surrogate pair, which isn't text; leave it out"))
             }
         }
     }

@@ -282,7 +282,7 @@ impl<'py> Laws<'py> {
             if !section.is_static {
                 dynamic = dynamic.or(Some(&section.id));
             } else if let Some(before) = dynamic {
-                let message = "section {!r} is static and stands after {!r}, which is not";
+                let message = "section {!r} is static and comes after {!r}, which is not";
                 found.add("static_first", &section.id, message, (&section.id, before))?;
             }
         }
@@ -323,10 +323,10 @@ impl<'py> Laws<'py> {
                 let key = if section.late_bound.is_truthy()? { &of_part } else { &item };
                 let other = seen.get_item(key)?.unwrap_or_else(|| id.clone().into_any());
                 if other.ne(id)? {
-                    let message = "{!r} stands in section {!r} and in {!r}";
+                    let message = "{!r} is in section {!r} and in {!r}";
                     found.add("once", id, message, (&item, id, other))?;
                 } else if item.cast::<PyString>().is_ok_and(|item| self.row_of(item).is_some()) {
-                    found.add("once", id, "{!r} stands in section {!r} and in the history", (&item, id))?;
+                    found.add("once", id, "{!r} is in section {!r} and in the history", (&item, id))?;
                 }
                 for key in [&item, &of_part] {
                     if !seen.contains(key)? {
@@ -356,7 +356,7 @@ impl<'py> Laws<'py> {
         }
         for section in &self.prompt.late_bound {
             if !answered.contains(&section.tool_call_id)? {
-                let message = "section {!r} stands in the result of call {!r}, which is not there";
+                let message = "section {!r} is in the result of call {!r}, which is not there";
                 found.add("once", &section.id, message, (&section.id, &section.tool_call_id))?;
             }
         }
@@ -397,7 +397,7 @@ impl<'py> Laws<'py> {
                 Ok(read) if read.cast::<Conversation>()?.get().has_system() => of_system.push(section),
                 Ok(_) => {}
                 Err(error) if is_no_message(py, &error)? => {
-                    let message = "section {!r} is no message: {}";
+                    let message = "section {!r} isn't a message: {}";
                     found.add("provider_rules", &section.id, message, (&section.id, error.value(py)))?;
                 }
                 Err(error) => return Err(error),

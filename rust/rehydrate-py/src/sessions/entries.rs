@@ -350,7 +350,7 @@ fn light<'py>(block: Fields<'_, 'py>) -> PyResult<Entry<'py>> {
     let (py, kind) = (block.as_any().py(), block.kind()?);
     let of = block.get(interned!(py, "type"))?;
     if of.is_some_and(|of| Fields::of(&of).is_some() || is_list(&of)) {
-        return Err(PyTypeError::new_err("a block's type is no text"));
+        return Err(PyTypeError::new_err("a block's type isn't a string"));
     }
     if matches!(kind.name().as_ref(), "image" | "document") {
         let made = PyDict::new(py);

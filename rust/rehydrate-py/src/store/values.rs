@@ -171,7 +171,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for FusionArgument {
             if [text, trigram, vector].iter().all(|weight| weight.is_finite()) {
                 return Ok(Self(Fusion::Weighted { text, trigram, vector }));
             }
-            return Err(refused(value.py(), "fusion has a weight that is no positive number"));
+            return Err(refused(value.py(), "fusion has a weight that isn't a positive number"));
         }
         Ok(Self(match checked.extract::<Option<PyBackedStr>>()?.as_deref() {
             None => Fusion::default(),
