@@ -10,7 +10,7 @@ laid out in these ways, and sent through the simulated cache:
 
     no cache        every token at the full price: on Anthropic, a prompt without any mark
     cached          what an agent without Rehydrate sends at its best: no memories, no clock, the
-                    whole history behind a system prompt that never changes, its end marked
+                    whole history after a system prompt that never changes, its end marked
     clock in front  memories and the time of the request stand in the system prompt; its end and the
                     last message are marked: the layout of many an agent
     memory in front the same without the clock: the system prompt is another in every user turn
@@ -324,7 +324,7 @@ def _static(name: str, text: str) -> list[Section]:
 
 
 asked: list[Request] = []
-"""The request in progress: what a source may know beside the user's words."""
+"""The request in progress: what a source may know besides the user's words."""
 
 
 def _context(session: Session, way: Way, layout: str, budget: Budget, writer: _Writer) -> Context:

@@ -237,7 +237,7 @@ def test_a_thread_is_a_name(thread: Any):
 
 
 class Known(FixedMemory):
-    """Covers what it is told to, and notes what is written."""
+    """Covers what it is asked to, and notes what is written."""
 
     def __init__(self, coverage: list[float]) -> None:
         super().__init__(coverage)
@@ -250,7 +250,7 @@ class Known(FixedMemory):
         return [Added(f"mem_{n}", True) for n, _ in enumerate(items)]
 
 
-# The rules of a user survive: plain prose, in any turn and beside results.
+# The rules of a user survive: plain prose, in any turn and next to results.
 
 
 RULES = (
@@ -282,7 +282,7 @@ def small_talk(messages: int) -> list[dict[str, Any]]:
 
 
 def with_rules(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A rule as a user turn of its own behind every twentieth message."""
+    """A rule as a user turn of its own after every twentieth message."""
     planted = list(messages)
     for number, rule in reversed(list(enumerate(RULES))):
         planted.insert(20 * number + 2, {"role": "user", "content": rule})
@@ -290,7 +290,7 @@ def with_rules(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_results(steps: int, texts: dict[int, str]) -> list[dict[str, Any]]:
-    """Tool calls in Anthropic's format; `texts` holds what the user says beside a step's result."""
+    """Tool calls in Anthropic's format; `texts` holds what the user says next to a step's result."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Read the modules."}]
     for step in range(steps):
         call = {"type": "tool_use", "id": f"call{step}", "name": "read"}

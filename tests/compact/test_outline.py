@@ -160,7 +160,7 @@ def test_in_a_loop_that_must_begin_with_its_thinking_the_outline_is_before_the_l
     assert manual.messages[1] is entries[0]
     free = compact_context(entries, target_ratio=0.3, outline=True, model="claude-opus-5")
     assert free.outline is not None and free.outline.position > 1
-    # Of a model that nobody knows the thinking may be bound to what stands before it, too.
+    # The thinking of an unknown model may be bound to what is before it, too.
     kept = compact_context(entries, target_ratio=0.3, outline=True, thinking="strip")
     assert kept.stats.dropped and kept.outline is None
 
@@ -177,7 +177,7 @@ def test_names_are_listed_by_their_use_and_only_those_that_are_gone():
     assert kept.outline is not None
     lines = dict(line.split(": ", 1) for line in kept.outline.text.split("\n")[2:-1])
     assert "conf/ports.toml" in lines["Edit"]
-    # JSON writes a line break as \n, which is no part of the name behind it.
+    # JSON writes a line break as \n, which isn't a part of the name after it.
     assert {"tests/test_rows.py", "src/other.py"} <= set(lines["Bash"].split(", "))
     assert "KeyError" in lines["errors"]
     left = json.dumps([m for n, m in enumerate(kept.messages) if n != kept.outline.position])

@@ -1,4 +1,4 @@
-"""Context awaited: short work on the loop, long work beside it; a slow one delays no other."""
+"""Context awaited: short work on the loop, long work in threads; a slow one delays no other."""
 
 from __future__ import annotations
 

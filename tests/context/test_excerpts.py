@@ -330,7 +330,7 @@ def test_before_a_loop_that_must_begin_with_its_thinking():
         assert thinking[0]
         turns = [n for n, m in enumerate(prompt.messages) if m["role"] == "user"]
         spoken = [n for n in turns if "tool_result" not in json.dumps(prompt.messages[n])]
-        assert spoken == list(range(len(spoken)))  # nothing of ours stands in the loop
+        assert spoken == list(range(len(spoken)))  # nothing of ours is in the loop
     assert outlines(prompt)
 
 

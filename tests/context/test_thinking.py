@@ -204,7 +204,7 @@ def test_an_unknown_claudes_tool_loop_waits_for_its_end_and_says_so():
 
 
 def under_way(hard_tokens: int) -> Context:
-    """A context amid a tool loop, over its soft budget."""
+    """A context in the middle of a tool loop, over its soft budget."""
     context = Context(budget=Budget(2_000, hard_tokens))
     talked(context, 4)
     context.prompt("Look at all of them.")

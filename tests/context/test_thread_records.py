@@ -60,7 +60,7 @@ def langchain_messages():
 
 
 def test_langchain_messages_come_back_equal(threads, tmp_path):
-    """Opened anew before each prompt, a thread sends what one that is never closed sends."""
+    """Opened again before each prompt, a thread sends what one that is never closed sends."""
     options = {"format": "langchain", "clock": lambda: 1e9}
     one, added = Context(**options), langchain_messages()
     for message in added:

@@ -335,7 +335,7 @@ def test_reading_needs_no_langchain_and_making_its_messages_names_the_package(mo
 def test_a_prompt_between_parallel_results_with_pictures_is_extended_by_the_next(
     provider: Any,
 ) -> None:
-    """Some providers take no picture in a result: it comes behind all results of the turn."""
+    """Some providers take no picture in a result: it comes after all results of the turn."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     context = Context(provider=provider, format="langchain")
     context.add(USER, calling("a", "b"), ToolMessage([picture], tool_call_id="a"))

@@ -1,4 +1,4 @@
-"""A transcript of Claude Code is a tree: what was taken back is no part of the conversation."""
+"""A transcript of Claude Code is a tree: what was taken back isn't part of the conversation."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ PARALLEL = [
         (REWOUND[1:], "a1 u3 a4"),
         (REWOUND[2:], "u3 a4"),
         (REWOUND[3:], "a2 a3 u3 a4"),
-        # A file that begins amid parallel calls.
+        # A file that begins in the middle of parallel calls.
         (PARALLEL[2:], "a2 a3 r1 r3 r2 a4"),
         (PARALLEL[3:], "a3 r1 r3 r2 a4"),
         (PARALLEL[4:], "r1 r3 r2 a4"),

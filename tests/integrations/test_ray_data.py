@@ -32,7 +32,7 @@ WORKERS = 2
 
 @pytest.fixture(scope="module")
 def data() -> Iterator[Any]:
-    """`ray.data` with a cluster of its own; nothing is told to anybody, nothing written at home."""
+    """`ray.data` with a cluster of its own; nothing is reported to anybody or written at home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")

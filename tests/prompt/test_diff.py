@@ -291,7 +291,7 @@ def test_a_history_that_grows_is_converted_as_a_whole_one(
 def test_a_history_that_loses_entries_is_converted_as_a_whole_one(
     provider: Any, data: st.DataObject
 ) -> None:
-    """A compaction takes units out, and the next messages come behind what stays."""
+    """A compaction takes units out, and the next messages come after what stays."""
     format_, entries = data.draw(conversations())
     converted, left = Converted(provider), list(entries)
     history = History((), format_)

@@ -52,7 +52,7 @@ def rows(of: Figures) -> list[Row]:
             "",
             0,
             beside=", ".join(told["loaded"]),
-            limit="Those named beside are imported at the top of a module",
+            limit="Those named on the left are imported at the top of a module",
         ),
         Row(
             "import and a first, tiny compaction, over bare Python",

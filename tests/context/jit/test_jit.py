@@ -487,7 +487,7 @@ def test_what_was_looked_up_before_is_found_where_it_is_from_and_comes_once(tmp_
         assert BILLING not in str(context.prompt().request)
         answer = answer_of(context, jit, call("billing webhook.py", "again"))
         assert answer.count(BILLING) == 1
-        assert "webhook.py" in answer  # what another tool said beside it is not lost
+        assert "webhook.py" in answer  # what another tool said next to it is not lost
 
 
 def test_of_what_is_too_long_for_any_answer_the_best_lines_come_with_the_handle_of_the_whole():

@@ -1,4 +1,4 @@
-"""A store amid forks, signals, closings and exits, and when its file is taken away."""
+"""A store during forks, signals, closings and exits, and when its file is taken away."""
 
 from __future__ import annotations
 
