@@ -185,7 +185,7 @@ anyio.run(main)
 """
 
 
-# The cache's own figure is the memory that the process holds, and it is small compared with the texts.
+# The cache's own figure is the memory that the process holds; that of the texts is much larger.
 
 
 PROGRAM = """

@@ -25,7 +25,7 @@ from benches.report.size import SIZE
 
 FILE = KEPT / "QUICK.md"
 BEFORE = KEPT / "before.jsonl"
-HEADER = ["case", "want", "measured", "", "before", "compared with, in the same run"]
+HEADER = ["case", "want", "measured", "", "before", "compared in the same run"]
 
 Headlines = Mapping[str, Sequence[Row]]
 """Rows with a target, by section."""

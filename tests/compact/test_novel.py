@@ -290,7 +290,7 @@ def with_rules(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_results(steps: int, texts: dict[int, str]) -> list[dict[str, Any]]:
-    """Tool calls in Anthropic's format; `texts` holds what the user says next to a step's result."""
+    """Tool calls in Anthropic's format; `texts` holds what the user says with a step's result."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Read the modules."}]
     for step in range(steps):
         call = {"type": "tool_use", "id": f"call{step}", "name": "read"}
