@@ -14,6 +14,7 @@ const APPLICATION: i32 = 0x5248_5944;
 /// Raised if an older version of this crate could not read the file, or would damage it.
 const VERSION: i32 = 1;
 
+/// The tables. The column `items.session` has the number of the item's thread: files keep its first name.
 const TABLES: &str = "
     -- `traces`: whether purged texts may still lie in unused parts of the file.
     CREATE TABLE clock (rev INTEGER NOT NULL, traces INTEGER NOT NULL DEFAULT 0);
@@ -54,7 +55,6 @@ const TABLES: &str = "
         tier INTEGER NOT NULL,
         source INTEGER NOT NULL,
         kind INTEGER NOT NULL,
-        -- The thread, by its number.
         session INTEGER NOT NULL,
         tool INTEGER NOT NULL,
         principal INTEGER NOT NULL,
