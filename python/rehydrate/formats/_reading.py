@@ -12,7 +12,7 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).en
 
 
 def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two lists have the very same objects."""
+    """Return whether two lists have the same objects."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 

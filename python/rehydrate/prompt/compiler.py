@@ -232,7 +232,7 @@ def compile(  # noqa: A001  the contract's word
     """Compile an IR to the arguments of the provider's SDK, with segments that state their source.
 
     The ``passes`` (``DEFAULT_PASSES``) change the IR, and the result is rendered. The history stays
-    the caller's own: in the provider's own format its entries are the very same objects, except
+    the caller's own: in the provider's own format its entries are the same objects, except
     if one gets a cache mark. In another format it is converted, and ``ir.meta.degraded`` lists
     what could not be converted. Content that is not fully trusted is in fences in the user
     role. ``originals`` stores the whole of what a pass shortens. ``minimum_prefix`` is the model's:

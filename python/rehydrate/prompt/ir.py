@@ -200,7 +200,7 @@ def shared_segments(one: Sequence[Segment], other: Sequence[Segment]) -> int:
     >>> shared_segments([rules, rules._replace(digest="b2")], [rules._replace(breakpoint=True)])
     1
     """
-    # Nearly all segments of the next prompt are the very same objects.
+    # Nearly all segments of the next prompt are the same objects.
     for index in compress(count(), map(is_not, one, other)):
         if one[index].digest != other[index].digest:
             return index

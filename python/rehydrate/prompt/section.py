@@ -201,7 +201,7 @@ class ToolDef:
     description: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     raw: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
-    """The definition that came in. Its own provider gets the very same object."""
+    """The definition that came in. Its own provider gets the same object."""
     provider: str = field(default="", repr=False)
     """The provider whose shape `raw` has."""
     tokens: int | None = field(default=None, repr=False)

@@ -184,7 +184,7 @@ fn shared<'py>(
 ) -> PyResult<usize> {
     let mut same = 0;
     for (one, other) in one.iter().skip(from_one).zip(other.iter().skip(from_other)) {
-        // Nearly all segments of the next prompt are the very same objects.
+        // Nearly all segments of the next prompt are the same objects.
         if !one.is(&other) && digest_of(&one)?.ne(digest_of(&other)?)? {
             break;
         }
