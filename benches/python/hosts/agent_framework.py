@@ -78,7 +78,7 @@ def lookup(query: str) -> str:
 async def _run(name: str, keeper: RehydrateProvider | None = None, strategy: Any = None) -> Row:
     seconds: list[float] = []
     if keeper is not None:
-        keeper._prompted = timed(seconds, keeper._prompted)  # type: ignore[method-assign]
+        keeper._aprompted = timed(seconds, keeper._aprompted)  # type: ignore[method-assign]
     client = _Scripted()
     agent = Agent(
         client=client,
