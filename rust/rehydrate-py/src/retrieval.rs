@@ -99,9 +99,8 @@ pub fn fetch_arguments<'py>(arguments: &Any<'py>, known: &Any<'py>) -> PyResult<
     };
     let Some(stripped) = stripped.filter(|handle| handle.is_truthy().unwrap_or_default()) else {
         let handle = handle.map_or_else(|| "None".into(), |handle| shown(&handle, SHOWN));
-        let message = format!(
-            "handle is {handle}; send one from the conversation, such as orig_..., mem_... or rest_..."
-        );
+        let message =
+            format!("handle is {handle}; send one from the conversation, such as orig_..., mem_... or rest_...");
         return Err(refused(py, message));
     };
     let offset = given.get_item("offset")?;
