@@ -62,7 +62,7 @@ $(VENV)/strands $(VENV)/haystack: $(VENV)/%: pyproject.toml | $(BIN)/python
 # CI runs every test. A contributor's run leaves out Ray and Spark, and those of each distribution beside the core of which nothing changed.
 test: $(VENV)/.weights $(if $(CI),$(VENV)/strands $(VENV)/haystack)  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
 	cargo test -q -p rehydrate-core $(CARGO)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(if $(CI),,$$($(BIN)/python -m tools.untouched))
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(CI),,$$($(BIN)/python -m tools.untouched))
 	$(if $(CI),PYTHONPATH=$(VENV)/strands $(BIN)/python -m pytest -q tests/integrations/test_strands_agents.py)
 	$(if $(CI),PYTHONPATH=$(VENV)/haystack $(BIN)/python -m pytest -q tests/integrations/test_haystack.py)
 

@@ -1692,8 +1692,8 @@ class PromptRecords:
 def spliced(
     found: Sequence[Section],
     visible: Collection[str],
-    texts: list[str],
-    shows: Callable[[str], bool],
+    texts: Sequence[str],
+    messages: Sequence[str],
     budget_tokens: int,
 ) -> tuple[list[Section], list[Section]]: ...
 def deduplicated(

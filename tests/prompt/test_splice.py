@@ -46,3 +46,16 @@ def test_a_text_that_only_two_texts_together_have_goes_in():
     together = VisibleText.of(["\n".join(apart.texts)])
     spliced = splice([quote], tool_call_id="t1", budget_tokens=1_000, visible_text=together)
     assert (spliced.sections, spliced.visible) == ((), 1)
+
+
+def test_a_text_in_a_message_is_not_sent_again_whatever_its_letters():
+    for rule in (RULE, f"Über {RULE}", f"水路 {RULE} \N{SAILBOAT}", f"\udc80 {RULE}"):
+        seen = VisibleText.of(["Before.", f"They said: {rule} And so on."])
+        spliced = splice(
+            [found("rule", f" {rule}\n", 20), found("other", f"Not {rule}", 20)],
+            tool_call_id="t1",
+            budget_tokens=1_000,
+            visible_text=seen,
+        )
+        assert [section.id for section in spliced.sections] == ["other"]
+        assert spliced.visible == 1

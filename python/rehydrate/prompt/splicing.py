@@ -113,7 +113,7 @@ def splice(
     keeps only those in its provenance.
     """
     texts = list(dict.fromkeys(str(section.content) for section in visible_sections))
-    kept, no_room = _native.spliced(found, visible, texts, visible_text.shows, budget_tokens)
+    kept, no_room = _native.spliced(found, visible, texts, visible_text.texts, budget_tokens)
     ids = free_ids(section.id for section in visible_sections)
     bound = [
         changed(each, id=ids.take(each.id), late_bound=True, tool_call_id=tool_call_id, anchor=None)

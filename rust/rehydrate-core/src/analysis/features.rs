@@ -57,6 +57,11 @@ impl<'a> PackedMentions<'a> {
         self.hashes.len()
     }
 
+    /// Their hashes, ascending.
+    pub fn hashes(self) -> &'a [u32] {
+        self.hashes
+    }
+
     /// All of them, by ascending hash.
     pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
         self.hashes.chunks(CLASSES_A_WORD).zip(self.classes).flat_map(|(hashes, &classes)| {

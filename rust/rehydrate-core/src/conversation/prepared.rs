@@ -99,13 +99,11 @@ impl Prepared {
         texts.filter_map(|(index, text)| Some((index, part(text)?))).collect()
     }
 
-    /// Per unit, its messages in order, or their skeletons.
-    pub(crate) fn messages_of_units(&self) -> Vec<Vec<usize>> {
-        let mut members = vec![Vec::new(); self.units.len()];
-        for (index, message) in self.messages.iter().enumerate().filter(|&(index, _)| !self.is_block(index)) {
-            members[message.unit].push(index);
-        }
-        members
+    /// The messages, or their skeletons, in the order of their units, and within a unit in their own.
+    pub(crate) fn messages_by_unit(&self) -> Vec<usize> {
+        let mut messages: Vec<usize> = (0..self.messages.len()).filter(|&index| !self.is_block(index)).collect();
+        messages.sort_by_key(|&index| self.messages[index].unit);
+        messages
     }
 
     /// Tokens of each unit: the sum of its messages'.

@@ -59,10 +59,10 @@ impl FeatureLists {
         Self { ends, ids }
     }
 
-    /// The reverse: for each of `features` features the units that mention it, ascending.
-    pub(super) fn inverted(&self, units: usize, features: usize) -> Self {
-        let mut ends = self.mentions_of_each(features);
-        for feature in 1..features {
+    /// The reverse: for each feature the units that mention it, ascending. `mentions` says how many do.
+    pub(super) fn inverted(&self, units: usize, mentions: Vec<u32>) -> Self {
+        let mut ends = mentions;
+        for feature in 1..ends.len() {
             ends[feature] += ends[feature - 1];
         }
         let mut starts: Vec<u32> = std::iter::once(0).chain(ends.iter().copied()).collect();

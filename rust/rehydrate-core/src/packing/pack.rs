@@ -269,15 +269,9 @@ impl Worths {
             u64::from(whole(problem.score[unit])) + of_features
         });
         let mentions = problem.features.mentions_of_each(weights.len());
-        let (number, weight) = number_shared(&mentions, &weights);
+        let (number, weight, mentions) = number_shared(&mentions, &weights);
         let shared = problem.features.renumbered(units, &number);
-        Self {
-            one,
-            full_gain: full_gain.collect(),
-            items_of_shared: shared.inverted(units, weight.len()),
-            shared,
-            weight,
-        }
+        Self { one, full_gain: full_gain.collect(), items_of_shared: shared.inverted(units, mentions), shared, weight }
     }
 
     /// The pinned items, and the unit of most gain that fits in addition, with as many of its blocks as fit.
@@ -365,20 +359,21 @@ fn largest(worths: &[f64]) -> f64 {
     of_eights.into_iter().chain(rest.iter().copied()).fold(0.0, f64::max)
 }
 
-/// Numbers for the features that several items mention, and their weights; `NONE` for the others.
-fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let mut weight = vec![0; mentions.len() + 1];
+/// Numbers for the features that several items mention, `NONE` for the others; by number, the weight and how many do.
+fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+    let (mut weight, mut items) = (vec![0; mentions.len() + 1], vec![0; mentions.len() + 1]);
     let mut next = 0;
     let number = mentions.iter().zip(weights).map(|(&mentions, &of_feature)| {
         // Whether a feature is shared is unpredictable, so no branch depends on it.
         let number = if mentions > 1 { next } else { NONE };
-        weight[next as usize] = of_feature;
+        (weight[next as usize], items[next as usize]) = (of_feature, mentions);
         next += u32::from(mentions > 1);
         number
     });
     let number = number.collect();
     weight.truncate(next as usize);
-    (number, weight)
+    items.truncate(next as usize);
+    (number, weight, items)
 }
 
 /// The state of one pass.

@@ -4,6 +4,8 @@
 //! `d` is the number of units since `f` was last mentioned and `c` is the most that memory covers of any message that
 //! mentions it. It was chosen by what agents used later, in sessions of other kinds than those that it is measured on
 //! (DESIGN.md, coverage).
+use std::hint::black_box;
+
 use crate::analysis::features::{Class, PackedMentions};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
@@ -30,8 +32,11 @@ impl Prepared {
     /// The features of all items except the system's, which are always kept. `names` are hashes of those that the query
     /// names.
     pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
-        let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
-        let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
+        let mentions_in_all: usize =
+            self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
+        // A table that grows takes twice as long, and half to three quarters of the mentions in a coding agent's session
+        // are new.
+        let mut interned = FeatureTable::with_room_for((mentions_in_all / 2).max(mentions_in_all.min(MANY_MENTIONS)));
         // The most that memory covers of any part that mentions a feature. Most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
@@ -40,10 +45,15 @@ impl Prepared {
         let mut ids = Vec::new();
         let mut pace = Pace::default();
         // Items in the order of their units, whose blocks follow them.
-        for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
+        let messages = self.messages_by_unit();
+        let mut rest = messages.as_slice();
+        for unit in 0..self.units.len() {
+            let of_unit = rest.iter().take_while(|&&m| self.messages[m].unit == unit).count();
+            let (skeletons, others) = rest.split_at(of_unit);
+            rest = others;
+            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit));
+            let blocks = blocks.map(|block| std::slice::from_ref(&block.part));
             let unit = u32::try_from(unit).expect("under 4 billion units");
-            let blocks =
-                self.parts.iter().flat_map(|parts| parts.blocks_of(unit as usize)).map(|block| vec![block.part]);
             for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 pace.step_by(1);
                 let item = items;
@@ -121,6 +131,8 @@ struct Mentioner {
     acts: bool,
 }
 
+/// Up to this many mentions the table has room for all of them: a megabyte.
+const MANY_MENTIONS: usize = 1 << 16;
 /// The factor for a feature that the agent acted on.
 const ACTED_ON: f64 = 2.0;
 /// A mention this many units ago is worth half.
@@ -185,7 +197,7 @@ impl FeatureTable {
                 let slot = larger.slot(taken.hash);
                 larger.slots[slot] = taken;
             }
-            larger.features.extend_from_slice(&self.features);
+            larger.features = std::mem::take(&mut self.features);
             *self = larger;
         }
     }
@@ -198,9 +210,13 @@ impl FeatureTable {
         ids.resize(first + mentions.len(), 0);
         self.features.resize(taken + mentions.len(), Feature::FREE);
         let (new_ids, mut found) = (&mut ids[first..], 0);
+        let (slots, shift, features) = (self.slots.as_mut_slice(), self.shift, self.features.as_mut_slice());
+        // Each slot is read once before. None of these reads waits for another, as those of a search do, which ends at a
+        // branch: of a large table they come from memory together.
+        black_box(mentions.hashes().iter().fold(0, |seen, &hash| seen ^ slots[home(shift, hash)].id));
         mentions.iter().for_each(|mention| {
-            let slot = self.slot(mention.hash);
-            let known = self.slots[slot].id;
+            let slot = slot_of(slots, shift, mention.hash);
+            let known = slots[slot].id;
             // Whether a mention is the first of its feature, or of its item, is unpredictable, so no branch depends on
             // it.
             let is_new = known == NONE;
@@ -208,9 +224,9 @@ impl FeatureTable {
             taken += usize::from(is_new);
             #[expect(clippy::cast_possible_truncation, reason = "a table has at most 2^31 slots")]
             let number = id as u32;
-            self.slots[slot] = Slot { hash: mention.hash, id: number };
-            let there = self.features[id];
-            self.features[id] = there.mentioned(by, mention.class);
+            slots[slot] = Slot { hash: mention.hash, id: number };
+            let there = features[id];
+            features[id] = there.mentioned(by, mention.class);
             new_ids[found] = number;
             found += usize::from(there.item != by.item);
         });
@@ -219,13 +235,8 @@ impl FeatureTable {
     }
 
     /// The slot of the feature with this hash, or the free slot for it.
-    #[inline]
     fn slot(&self, hash: u32) -> usize {
-        let mut slot = (hash >> self.shift) as usize;
-        while self.slots[slot].id != NONE && self.slots[slot].hash != hash {
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
-        slot
+        slot_of(&self.slots, self.shift, hash)
     }
 
     /// The number of the feature with that hash.
@@ -248,6 +259,22 @@ impl FeatureTable {
     fn len(&self) -> usize {
         self.features.len()
     }
+}
+
+/// Where the search for a hash begins.
+#[inline]
+fn home(shift: u32, hash: u32) -> usize {
+    (hash >> shift) as usize
+}
+
+/// Where the feature of that hash is, or would be.
+#[inline]
+fn slot_of(slots: &[Slot], shift: u32, hash: u32) -> usize {
+    let mut slot = home(shift, hash);
+    while slots[slot].id != NONE && slots[slot].hash != hash {
+        slot = (slot + 1) & (slots.len() - 1);
+    }
+    slot
 }
 
 #[cfg(test)]

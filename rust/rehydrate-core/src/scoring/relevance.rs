@@ -116,15 +116,15 @@ impl Prepared {
     }
 
     fn weighted(&self, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> WeightedRows {
-        // The number of messages that have each token.
+        // The number of messages that have each token, and the last one in which it was seen.
         let mut document_frequency = vec![0_u32; model.vocab_size()];
-        for of_message in bags.chunk_by(|one, next| one.0 == next.0) {
-            let mut tokens: Vec<u16> = of_message.iter().flat_map(|(_, bag)| bag.ids()).collect();
-            if of_message.len() > 1 {
-                tokens.sort_unstable();
-                tokens.dedup();
+        let mut seen_in = vec![u32::MAX; model.vocab_size()];
+        for (message, bag) in bags {
+            let message = u32::try_from(*message).expect("under 4 billion messages");
+            for token in bag.ids() {
+                let last = std::mem::replace(&mut seen_in[token as usize], message);
+                document_frequency[token as usize] += u32::from(last != message);
             }
-            tokens.into_iter().for_each(|token| document_frequency[token as usize] += 1);
         }
         let messages = self.messages.len();
         // By frequency, not by token: far fewer logarithms.

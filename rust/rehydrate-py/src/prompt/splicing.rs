@@ -3,9 +3,10 @@ use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyDict, PySet, PyString, PyTuple};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::convert::bytes_of;
 use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::{History, Tokens, index_in};
@@ -27,14 +28,9 @@ record! {
         content: Any<'py>,
         provenance: Provenance<'py>,
         tokens: Option<Tokens>,
-        min_tokens: Tokens,
         priority: Any<'py>,
         relevance: Any<'py>,
-        anchor: Option<i128>,
         handle: Option<Bound<'py, PyString>>,
-        is_static: bool,
-        is_system: bool,
-        must_stay_whole: bool,
     }
 }
 
@@ -48,11 +44,11 @@ record! {
 
 impl<'py> Section<'py> {
     /// Its text, if it is long enough to be in another by more than chance.
-    fn quote(&self) -> PyResult<Option<Any<'py>>> {
+    fn quote(&self) -> PyResult<Option<Bound<'py, PyString>>> {
         if !self.content.is_instance_of::<PyString>() {
             return Ok(None);
         }
-        let quote = self.content.call_method0(interned!(self.content.py(), "strip"))?;
+        let quote = self.content.call_method0(interned!(self.content.py(), "strip"))?.cast_into::<PyString>()?;
         Ok(if quote.len()? >= SHORTEST_QUOTE { Some(quote) } else { None })
     }
 
@@ -134,27 +130,28 @@ type Chosen<'py> = (Vec<Any<'py>>, Vec<Any<'py>>);
 
 /// Choose whole sections by priority, relevance and order, as many as fit the budget.
 ///
-/// `visible` are the items that the model sees, `texts` those of the sections that it sees, and `shows` says whether a message
-/// has all of a text.
+/// `visible` are the items that the model sees, `texts` those of the sections that it sees, and `messages` those of the
+/// messages.
 #[pyfunction]
 pub fn spliced<'py>(
     found: Vec<Any<'py>>,
     visible: &Any<'py>,
-    texts: &Bound<'py, PyList>,
-    shows: &Any<'py>,
+    texts: Vec<Bound<'py, PyString>>,
+    messages: Vec<Bound<'py, PyString>>,
     budget_tokens: Tokens,
 ) -> PyResult<Chosen<'py>> {
     let _running = Running::begin();
-    let py = texts.py();
-    let (seen, sections) = (PySet::empty(py)?, PySet::new(py, texts)?);
+    let py = visible.py();
+    let (seen, sections) = (PySet::empty(py)?, PySet::new(py, &texts)?);
     for item in visible.try_iter()? {
         seen.add(item?)?;
     }
-    let mut shown: Vec<Any<'py>> = texts.iter().collect();
+    let read = |text: &Bound<'py, PyString>| PyResult::Ok(bytes_of(text)?.into_owned());
+    let mut shown = messages.iter().chain(&texts).map(read).collect::<PyResult<Vec<_>>>()?;
     let mut new: Vec<(Any<'py>, Section<'py>)> = Vec::new();
     for whole in found {
         let section: Section<'py> = whole.extract()?;
-        let (items, text) = (&section.provenance.items, section.content.str()?.into_any());
+        let (items, text) = (&section.provenance.items, section.content.str()?);
         let mut fresh = Vec::new();
         for item in items {
             if !seen.contains(item)? {
@@ -165,16 +162,18 @@ pub fn spliced<'py>(
         if (!items.is_empty() && fresh.is_empty()) || (is_known_by_text && sections.contains(&text)?) {
             continue;
         }
-        if let Some(quote) = section.quote()?
-            && (shows.call1((&quote,))?.is_truthy()? || is_in(&quote, &shown)?)
-        {
-            continue;
+        if let Some(quote) = section.quote()? {
+            let quote = bytes_of(&quote)?;
+            let quote = memchr::memmem::Finder::new(&quote);
+            if shown.iter().any(|text| quote.find(text).is_some()) {
+                continue;
+            }
         }
         fresh.iter().try_for_each(|item| seen.add(item))?;
         let whole = with_items(&whole, fresh)?;
         // A section that cannot fit must not make a part of it count as visible.
         if section.late_tokens()? <= budget_tokens {
-            shown.push(text);
+            shown.push(read(&text)?);
         }
         new.push((whole, section));
     }
@@ -209,13 +208,26 @@ pub fn spliced<'py>(
     Ok((fits, rest))
 }
 
-fn is_in(quote: &Any<'_>, texts: &[Any<'_>]) -> PyResult<bool> {
-    for text in texts {
-        if text.contains(quote)? {
-            return Ok(true);
-        }
+/// Where a section of a prompt stands, and whether it may go. Most of it is computed in Python.
+struct Standing {
+    anchor: Option<i128>,
+    min_tokens: Tokens,
+    is_static: bool,
+    is_system: bool,
+    must_stay_whole: bool,
+}
+
+impl Standing {
+    fn of(section: &Any<'_>) -> PyResult<Self> {
+        let py = section.py();
+        Ok(Self {
+            anchor: section.getattr(interned!(py, "anchor"))?.extract()?,
+            min_tokens: section.getattr(interned!(py, "min_tokens"))?.extract()?,
+            is_static: section.getattr(interned!(py, "is_static"))?.extract()?,
+            is_system: section.getattr(interned!(py, "is_system"))?.extract()?,
+            must_stay_whole: section.getattr(interned!(py, "must_stay_whole"))?.extract()?,
+        })
     }
-    Ok(false)
 }
 
 /// The kept sections, the records of the removed ones, and the ids of the changed ones.
@@ -232,27 +244,27 @@ pub fn deduplicated<'py>(
 ) -> PyResult<Deduplicated<'py>> {
     let _running = Running::begin();
     let py = ir.py();
-    let mut sections: Vec<(usize, Any<'py>, Section<'py>)> = Vec::new();
+    let mut sections: Vec<(usize, Any<'py>, Section<'py>, Standing)> = Vec::new();
     for (place, section) in ir.getattr(interned!(py, "sections"))?.try_iter()?.enumerate() {
         let section = section?;
-        let read = section.extract()?;
-        sections.push((place, section, read));
+        let (read, standing) = (section.extract()?, Standing::of(&section)?);
+        sections.push((place, section, read, standing));
     }
     // The order in which the model reads them: the system, other static sections, dynamic ones by their anchor.
-    sections.sort_by_key(|(_, _, of)| match of.anchor {
-        _ if of.is_static => (u8::from(!of.is_system), 0),
+    sections.sort_by_key(|(.., standing)| match standing.anchor {
+        _ if standing.is_static => (u8::from(!standing.is_system), 0),
         anchor => (2, anchor.unwrap_or(i128::MAX)),
     });
     let mut shown = Shown::of(ir, positions.clone())?;
     let mut dropped = Vec::new();
     let mut changed = Vec::new();
-    for (place, mut whole, section) in sections {
+    for (place, mut whole, section, standing) in sections {
         let items = &section.provenance.items;
         let mut fresh = Vec::new();
         let (all, visible) = (PySet::empty(py)?, PySet::empty(py)?);
         for item in items {
             all.add(item)?;
-            if shown.by_item.contains(item)? || shown.is_entry_before(item, &section)? {
+            if shown.by_item.contains(item)? || shown.is_entry_before(item, &standing)? {
                 visible.add(item)?;
             } else {
                 fresh.push(item.clone());
@@ -265,9 +277,9 @@ pub fn deduplicated<'py>(
             (!items.is_empty() && visible.len() == all.len()) || namesake.map_or(Ok(false), repeats)?;
         // A section with an anchor was in the last prompt, after the same entries.
         let is_checked = says_nothing_new
-            || (section.anchor.is_some() && last.get_item(&section.id)?.is_some_and(|last| last.is(&whole)));
-        let quoted_in = if is_checked { None } else { shown.quoted_in(&section)? };
-        let must_stay = section.must_stay_whole || (section.min_tokens > 0 && namesake.is_none());
+            || (standing.anchor.is_some() && last.get_item(&section.id)?.is_some_and(|last| last.is(&whole)));
+        let quoted_in = if is_checked { None } else { shown.quoted_in(&section, &standing)? };
+        let must_stay = standing.must_stay_whole || (standing.min_tokens > 0 && namesake.is_none());
         if (says_nothing_new || quoted_in.is_some()) && !must_stay {
             let earlier = match namesake {
                 None => shown.first_with(items)?,
@@ -370,7 +382,7 @@ impl<'py> Shown<'py> {
     }
 
     /// Whether an entry before the section has this id.
-    fn is_entry_before(&self, item: &Any<'py>, section: &Section<'py>) -> PyResult<bool> {
+    fn is_entry_before(&self, item: &Any<'py>, section: &Standing) -> PyResult<bool> {
         if let Some(position) = self.positions.get_item(item)? {
             return Ok(is_before(self.history.entry_index(position.extract()?)?, section));
         }
@@ -391,17 +403,17 @@ impl<'py> Shown<'py> {
     }
 
     /// The id of an entry before the section that has all its text, word for word.
-    fn quoted_in(&self, section: &Section<'py>) -> PyResult<Option<Any<'py>>> {
-        let Some(quote) = section.quote()?.filter(|_| !section.is_static) else { return Ok(None) };
+    fn quoted_in(&self, section: &Section<'py>, standing: &Standing) -> PyResult<Option<Any<'py>>> {
+        let Some(quote) = section.quote()?.filter(|_| !standing.is_static) else { return Ok(None) };
         let rows = self.of.call_method1("rows_from", (0,))?;
         let Some(position) = rows.call_method1("quoting", (quote,))?.extract::<Option<usize>>()? else {
             return Ok(None);
         };
         let index = self.history.entry_index(position)?;
-        if is_before(index, section) { self.history.id_of(index).map(Some) } else { Ok(None) }
+        if is_before(index, standing) { self.history.id_of(index).map(Some) } else { Ok(None) }
     }
 }
 
-fn is_before(index: usize, section: &Section<'_>) -> bool {
+fn is_before(index: usize, section: &Standing) -> bool {
     !section.is_static && section.anchor.is_none_or(|anchor| (index as i128) < anchor)
 }
