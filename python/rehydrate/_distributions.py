@@ -15,6 +15,7 @@ OTHERS = ("hosts", "lab", "postgres")
 HOMES = {
     "rehydrate.integrations": "hosts",
     "rehydrate.rpc": "hosts",
+    "rehydrate.cli.host_checks": "hosts",
     "rehydrate.cli.hosts": "hosts",
     "rehydrate.cli.proxy": "hosts",
     "rehydrate.agent.anthropic": "anthropic",

@@ -14,8 +14,8 @@ import pytest
 
 import rehydrate
 from rehydrate import _engine, cli, tokens
-from rehydrate.cli import compact, doctor, hosts
-from rehydrate.cli.hosts import (
+from rehydrate.cli import compact, doctor, host_checks
+from rehydrate.cli.host_checks import (
     ADAPTERS,
     Host,
     check_hosts,
@@ -88,7 +88,7 @@ def only_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host that is quickly loaded."""
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
     host = Host("mcp", "mcp", metadata.version("mcp"), ">=2.3,<3")
-    monkeypatch.setattr(hosts, "installed_hosts", lambda: [host])
+    monkeypatch.setattr(host_checks, "installed_hosts", lambda: [host])
 
 
 def test_each_adapter_is_there_and_each_is_checked():
@@ -145,7 +145,7 @@ def test_an_adapter_is_loaded_with_its_names():
 
 @pytest.mark.usefixtures("only_mcp")
 def test_an_adapter_that_does_not_load_fails_with_a_remedy(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hosts, "import_module", lambda _: 1 / 0)
+    monkeypatch.setattr(host_checks, "import_module", lambda _: 1 / 0)
     (found,) = load_hosts()
     assert found.status == "fail" and "rehydrate[mcp]" in found.remedy
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_a_finding_is_named_by_line_with_its_cost_and_its_remedy(run, noisy, wri
     done = run("lint", "session.jsonl")
     text = done.stdout.decode()
     assert done.returncode == 1
-    assert "raw_log: logs in full" in text
+    assert re.search(r"raw_log: logs in full \([\d,]+ tokens\)$", text, re.MULTILINE)
     assert f"line {len(noisy) - 1}" in text
     assert "cap it to its last 200 lines" in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate._native import DivisibleTexts, entry_inputs, entry_is_signed, input_texts
+from rehydrate._native import DivisibleTexts, entry_inputs
 from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases, words
@@ -130,7 +131,15 @@ def of_inputs_only_long_strings_change_and_json_stays_json(
 
 
 def strings(value: Any) -> list[str]:
-    return list(input_texts(value, is_text=isinstance(value, str)))
+    """The strings of an input that are no keys."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, Mapping) else value
+    return [text for each in inner for text in strings(each)] if is_nested(value) else []
+
+
+def is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
 
 
 def the_budget_holds_with_inputs_cut(case: Case, compaction: rehydrate.Compaction):
@@ -147,6 +156,39 @@ def the_budget_holds_with_inputs_cut(case: Case, compaction: rehydrate.Compactio
         assert [row.reason for row in rest] in ([], ["a user turn must come first"])
 
 
+PROOFS = ("signature", "encrypted", "thought", "thinking", "reasoning")
+OF_OTHERS = ("input", "arguments", "args", "text", "usage")
+
+
+def said_in(entry: Any, name: str) -> Any:
+    """What the model wrote of an entry, and its provider may have signed."""
+    if name == "langchain":
+        return [entry.content, entry.additional_kwargs]
+    if name in ("openai_chat", "openai_responses"):
+        return entry
+    if name == "codex":
+        return entry["payload"]
+    if name == "claude_code":
+        is_queued = entry["type"] == "attachment"
+        return entry["attachment"]["prompt"] if is_queued else entry["message"]["content"]
+    return entry.get("parts" if name in ("gemini", "ai_sdk_ui") else "content")
+
+
+def is_signed(value: Any) -> bool:
+    """Whether there is a thought or a signature in it."""
+    if isinstance(value, Mapping):
+        return proves(str(value.get("type"))) or any(
+            item and (proves(key) or is_signed(item))
+            for key, item in value.items()
+            if key not in OF_OTHERS
+        )
+    return is_nested(value) and any(map(is_signed, value))
+
+
+def proves(name: str) -> bool:
+    return any(proof in name for proof in PROOFS)
+
+
 def what_is_pinned_or_signed_keeps_its_inputs(case: Case, compaction: rehydrate.Compaction):
     conversation = case.read()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
@@ -157,9 +199,8 @@ def what_is_pinned_or_signed_keeps_its_inputs(case: Case, compaction: rehydrate.
         ]
         for message in unit_messages:
             has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
-            stays = (
-                stays or has_thought or entry_is_signed(case.format, case.entries[message.index])
-            )
+            entry = case.entries[message.index]
+            stays = stays or has_thought or is_signed(said_in(entry, case.format))
         for index in unit.members if stays else ():
             if index in kept:
                 assert values(kept[index], case.format) == values(case.entries[index], case.format)

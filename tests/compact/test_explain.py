@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
 from tests.compact.cases import Case, FixedMemory, HashEmbedder, cases, talk, words
+from tests.formats import turns
 
 
 @given(cases())
@@ -69,9 +70,15 @@ def test_kept_reasons_name_the_pin(case: Case):
     for row in case.compact().explain():
         if any(message.role == "system" for message in conversation.units[row.unit].messages):
             assert row.reason == "system"  # among others it is bound to the user's turn before it
-        elif row.unit in (conversation.last_user_turn(), conversation.turn_of_open_loop()):
+        elif row.unit in (
+            turns.last_user_turn(conversation),
+            turns.turn_of_open_loop(conversation),
+        ):
             assert row.reason == "last user turn"
-        elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):
+        elif row.unit in (
+            turns.open_tool_loop(conversation),
+            turns.thoughts_of_open_loop(conversation),
+        ):
             assert row.reason == "open tool loop"
         elif row.kept and case.scoring.keeps_reply and row.unit == conversation.answered_reply():
             assert row.reason in ("reply that the user answers", *named)

@@ -12,6 +12,7 @@ import rehydrate
 from rehydrate import compact_context, formats, validate
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases
+from tests.formats.turns import open_tool_loop
 from tests.strategies import Entry
 
 ALL = 1.0
@@ -46,7 +47,7 @@ def what_does_not_think_is_the_very_object_that_came_in(
 
 def the_open_tool_loop_keeps_its_thoughts(case: Case, compaction: rehydrate.Compaction):
     conversation = case.read()
-    loop = conversation.open_tool_loop()
+    loop = open_tool_loop(conversation)
     members = () if loop is None else case.origins(conversation.units[loop].members)
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     for index in members:
@@ -57,9 +58,10 @@ def without_an_open_tool_loop_no_thought_is_left_but_what_a_server_needs(
     case: Case, compaction: rehydrate.Compaction
 ):
     assert case.format != "plain" or compaction.stats.stripped == 0
-    if case.read().open_tool_loop() is None and case.format not in ("openai_responses", "codex"):
+    is_closed = open_tool_loop(case.read()) is None
+    if is_closed and case.format not in ("openai_responses", "codex"):
         result = formats.parse(compaction.messages, case.format)
-        if result.open_tool_loop() is None:
+        if open_tool_loop(result) is None:
             assert thoughts(compaction.messages, case.format) == 0
 
 

@@ -286,4 +286,4 @@ def test_a_thought_alone_after_results_does_not_answer_them(thought, thinking) -
     for given in (entries, lines):
         made = compact_context(given, target_ratio=0.1, thinking=thinking)
         assert made.messages[:3] == given[:3]
-        assert parse(given).open_tool_loop() == 1
+        assert parse(given).pins()[1] == "open tool loop"

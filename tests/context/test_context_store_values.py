@@ -1,14 +1,16 @@
-"""The context store's values are hashed, copied and pickled; odd numbers and forks are survived."""
+"""The context store's values are hashed, copied and pickled; odd numbers, forks and signals are
+survived."""
 
 import copy
 import pickle
+import signal
 
 import pytest
 
 from rehydrate import _native, formats
 from rehydrate.context import ContextStore
 from rehydrate.errors import InvalidArgumentError
-from tests.stress.programs import fork_amid, needs_fork
+from tests.stress.programs import fork_amid, needs_fork, run_python
 
 SAID = [
     {"role": "user", "content": "Fix the login. From now on, always use tabs."},
@@ -93,3 +95,36 @@ assert store.seen == 402 and store.render(400)""",
         forks=10,
     )
     assert (ended.code, ended.out, ended.err) == (0, "done\n", "")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+def test_a_signal_handler_amid_a_call_is_refused_the_store_and_does_not_hang():
+    ended = run_python(
+        """
+        import signal, time
+        from rehydrate import formats
+        from rehydrate.context import ContextStore
+        from rehydrate.errors import StoreError
+
+        store, said = ContextStore(), []
+
+        def look(*_):
+            try:
+                store.render(200)
+            except StoreError as error:
+                said.append(str(error))
+
+        text = "\\n".join(f"From now on, always use tabs in file_{n}.py." for n in range(9_000))
+        messages = formats.parse([{"role": "user", "content": text}], "anthropic").messages
+        signal.signal(signal.SIGALRM, look)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        end = time.monotonic() + 30
+        while not said and time.monotonic() < end:
+            store.update(messages)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(said[0])
+        """
+    )
+    said = "a ContextStore: a signal handler wants it while the thread that it runs on works on it"
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith(said)

@@ -22,6 +22,7 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.prompt import BEGINNING, Budget, CompiledPrompt, Outcome
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from tests import strategies
+from tests.formats.turns import last_user_turn, open_tool_loop, turn_of_open_loop
 from tests.sizes import PATIENCE_SECONDS
 
 SYSTEM = "You are the harbour's assistant. Never book a berth twice."
@@ -110,8 +111,8 @@ def must_be_sent(so_far: list[Any], format: str) -> int:
     conversation = formats.parse(so_far, format)
     reasons = conversation.pins()
     anywhere = {unit for unit, why in reasons.items() if why == "system" or why.startswith("bound")}
-    in_loop = conversation.open_tool_loop() is not None
-    turn = conversation.turn_of_open_loop() if in_loop else conversation.last_user_turn()
+    in_loop = open_tool_loop(conversation) is not None
+    turn = turn_of_open_loop(conversation) if in_loop else last_user_turn(conversation)
     first = 0 if turn is None else min(reasons.keys() - anywhere)
     units = {*anywhere, *range(first, len(conversation.units))}
     members = sorted({member for unit in units for member in conversation.units[unit].members})
@@ -174,7 +175,7 @@ def check(context: Context, new: list[Any], so_far: list[Any], hard: int) -> boo
     assert sent <= hard
     if context.ir.meta.outcome is Outcome.WAITS:
         assert prompt.model in UNKNOWN
-        assert formats.parse(so_far, context.format).open_tool_loop() is not None
+        assert open_tool_loop(formats.parse(so_far, context.format)) is not None
     elif must <= hard // 2:
         assert sent <= hard // 2
     return True

@@ -75,8 +75,7 @@ def test_each_block_becomes_pieces_of_its_kind():
 def test_a_user_message_of_results_only_has_the_role_tool():
     conversation = parse([HELLO, assistant(call("a")), user(result("a"))], "anthropic")
     assert [message.role for message in conversation.messages] == ["user", "assistant", "tool"]
-    assert conversation.last_user_turn() == 0
-    assert conversation.open_tool_loop() == 1
+    assert conversation.pins() == {0: "last user turn", 1: "open tool loop"}
 
 
 def test_base64_is_counted_as_an_image_and_never_as_text():
@@ -112,7 +111,7 @@ def test_a_server_tool_that_pauses_stays_with_its_result():
     entries = [HELLO, assistant(searches), assistant(found, text("found it"))]
     assert members(*entries) == [(0,), (1, 2)]
     assert broken(*entries) == []
-    assert parse(entries, "anthropic").open_tool_loop() is None
+    assert parse(entries, "anthropic").pins() == {0: "last user turn"}
     assert broken(HELLO, assistant(found)) == [(1, "server_result_without_call")]
 
 

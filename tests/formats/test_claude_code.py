@@ -84,7 +84,7 @@ def test_what_claude_code_writes_as_the_user_is_a_message_but_no_user_turn():
     assert [message.role for message in conversation.messages] == ["user", "assistant"] + [
         "user"
     ] * 2
-    assert conversation.last_user_turn() == 0
+    assert conversation.pins() == {0: "last user turn"}
     assert opens_with_user(conversation.units[2])
 
 

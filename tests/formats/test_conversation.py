@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import compact_context
-from rehydrate._native import Draft
 from rehydrate.formats import FORMATS, parse
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from tests.formats import turns
 from tests.strategies import conversations, damaged
 
 ids = st.lists(st.sampled_from(["a", "b", "c", "\ud800", "\udfff"]), max_size=2).map(tuple)
@@ -48,20 +48,17 @@ def linked(draw: Any) -> tuple[tuple[Message, ...], list[tuple[int, int]]]:
 
 
 def grouped(found: tuple[Message, ...], links: list[tuple[int, int]]) -> Conversation:
-    """Return messages as a format's reader hands them over, which adds no empty text."""
-    rows = []
-    for each in found:
-        draft = Draft(each.index)
-        for text, kind in each.pieces:
-            draft.add(text, kind)
-        for _ in range(each.images):
-            draft.add_medium()
-        rows.append((draft, each.role, each.calls, each.answers, each.is_user_turn))
-    return Conversation.drafted("plain", rows, links)
+    """Return messages in units of what is linked by position; nobody asked for its tuples yet."""
+    owner = list(range(len(found)))
+    for one, other in links:
+        owner = [owner[other] if each == owner[one] else each for each in owner]
+    members = [[n for n, of in enumerate(owner) if of == each] for each in dict.fromkeys(owner)]
+    units = tuple(_unit([found[n] for n in each]) for each in sorted(members))
+    return Conversation("plain", found, units).replace()
 
 
-def without_empty(found: tuple[Message, ...]) -> tuple[Message, ...]:
-    return tuple(m._replace(pieces=tuple(p for p in m.pieces if p.text)) for m in found)
+def _unit(messages: list[Message]) -> Unit:
+    return Unit(tuple(each.index for each in messages), tuple(messages))
 
 
 def assert_says_what_its_messages_say(inside: Conversation) -> None:
@@ -79,10 +76,7 @@ def assert_says_what_its_messages_say(inside: Conversation) -> None:
     some = set(inside.indices[::2])
     holding = [at for at, unit in enumerate(units) if some.intersection(unit.members)]
     assert inside.units_holding(some) == holding
-    for text in {piece.text[1:] for message in messages for piece in message.pieces}:
-        quoting = (m.index for m in messages for piece in m.pieces if text in piece.text)
-        assert inside.quoting(text) == next(quoting)
-    assert inside.quoting("\ud83d nobody said this") is None
+    assert inside.pins() == pins(inside)
     assert inside.answers() == [(id_, m.index) for m in messages for id_ in m.answers]
     for start in range(0, len(messages) + 2, 3):
         assert inside.messages_from(start) == tuple(m for m in messages if m.index >= start)
@@ -91,17 +85,33 @@ def assert_says_what_its_messages_say(inside: Conversation) -> None:
     assert inside.followed_by(inside, 1_000).messages == messages + moved
 
 
+def pins(inside: Conversation) -> dict[int, str]:
+    """Return the units that are always kept, by what the slow search finds."""
+    found = {
+        n: "system"
+        for n, unit in enumerate(inside.units)
+        if any(each.role == "system" for each in unit.messages)
+    }
+    for unit in (turns.last_user_turn(inside), turns.turn_of_open_loop(inside)):
+        if unit is not None:
+            found.setdefault(unit, "last user turn")
+    for unit in (turns.open_tool_loop(inside), turns.thoughts_of_open_loop(inside)):
+        if unit is not None:
+            found.setdefault(unit, "open tool loop")
+    for unit in inside.units_holding(inside.bound):
+        found.setdefault(unit, "bound to what the provider holds")
+    return found
+
+
 @given(linked())
 def test_a_conversation_of_any_messages_says_what_the_messages_say(
     given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
 ) -> None:
     found, links = given_
     inside = grouped(found, links)
-    assert inside.messages == without_empty(found)
+    assert inside.messages == found
     assert_says_what_its_messages_say(inside)
-    units = tuple(
-        Unit(each.members, tuple(found[at // 2] for at in each.members)) for each in inside.units
-    )
+    units = tuple(_unit([found[at // 2] for at in each.members]) for each in inside.units)
     inside = Conversation("plain", found, units)
     assert inside.messages is found
     assert inside.units is units
@@ -114,7 +124,6 @@ def test_messages_are_changed_and_taken_out(
     given_: tuple[tuple[Message, ...], list[tuple[int, int]]],
 ) -> None:
     found, links = given_
-    found = without_empty(found)
     inside = grouped(found, links)
     other = {each.index: each._replace(role="critic", images=7) for each in found[::2]}
     changed = inside.with_messages(other)
@@ -129,7 +138,7 @@ def test_messages_are_changed_and_taken_out(
     assert rest.messages == found[1::2]
     left = [[each for each in unit.messages if each.index not in other] for unit in inside.units]
     units = sorted(unit for unit in left if unit)
-    assert rest.units == tuple(Unit(tuple(m.index for m in unit), tuple(unit)) for unit in units)
+    assert rest.units == tuple(map(_unit, units))
 
 
 @given(conversations(), st.data())
@@ -150,7 +159,7 @@ def test_what_may_hold_thoughts_is_all_that_loses_them(named: tuple[str, list[An
     assert lost <= set(conversation.thoughtful_indices())
 
 
-def test_flags_of_other_units_and_links_to_nowhere_are_refused() -> None:
+def test_flags_of_other_units_and_messages_of_none_are_refused() -> None:
     one = grouped((Message(0, "user", ()),), [])
     with pytest.raises(IndexError):
         one.kept_messages([True, True])
@@ -158,8 +167,6 @@ def test_flags_of_other_units_and_links_to_nowhere_are_refused() -> None:
         one.message(1)
     with pytest.raises(IndexError):
         one.renumbered([])
-    with pytest.raises(IndexError):
-        grouped((), [(0, 0)])
     with pytest.raises(IndexError):
         Conversation("plain", (Message(0, "user", ()),), ())
 

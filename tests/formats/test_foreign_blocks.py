@@ -166,7 +166,7 @@ def test_anthropics_calls_among_chats_messages_are_paired_too() -> None:
         messages = [ASK, *(CHAT_ROUND if name == "auto" else []), *ROUND, ASK]
         units = [unit.members for unit in parse(messages, name).units]
         assert (len(messages) - 3, len(messages) - 2) in units
-        assert parse(messages, name).last_user_turn() == len(units) - 1
+        assert parse(messages, name).pins()[len(units) - 1] == "last user turn"
 
 
 def test_thinking_in_chat_does_not_hide_its_calls() -> None:

@@ -146,7 +146,7 @@ def test_a_message_between_call_and_result_breaks_both():
 def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
     assert broken(USER, calling("a", "b")) == []
     assert broken(USER, calling("a", "b"), tool("b")) == []
-    assert parse([USER, calling("a", "b"), tool("b")]).open_tool_loop() == 1
+    assert parse([USER, calling("a", "b"), tool("b")]).pins()[1] == "open tool loop"
 
 
 def test_no_user_message_is_needed_at_the_start():

@@ -212,7 +212,7 @@ def test_reasoning_reaches_no_further_than_its_turn():
 def test_parallel_calls_are_one_unit_so_that_an_open_loop_is_kept_whole():
     items = [USER, call("a"), thought(1), call("b"), output("b")]
     assert members(*items) == [(0,), (1, 2, 3, 4)]
-    assert parse(items).open_tool_loop() == 1
+    assert parse(items).pins()[1] == "open tool loop"
     assert broken(*items) == []
 
 

@@ -311,7 +311,7 @@ def test_what_the_harness_queued_is_seen_and_no_turn_of_the_user(more: Any) -> N
     message = parse(lines).messages[2]
     assert message.text.startswith("<task-notification>")
     assert not message.is_user_turn
-    assert parse(lines).last_user_turn() == 0
+    assert parse(lines).pins() == {0: "last user turn"}
 
 
 def test_a_queued_text_can_be_shortened_in_its_place() -> None:
@@ -373,6 +373,14 @@ def forests(draw: Any) -> list[Line]:
 @given(forests())
 def test_the_branch_is_found_as_the_slow_twin_finds_it(lines: list[Line]) -> None:
     assert transcript_branch(lines) == branch(lines)
+
+
+def test_what_hangs_on_a_circle_comes_behind_the_line_that_the_model_saw_in_it():
+    lines = [asks("u1", "u3"), asks("u2", "n1"), asks("u3", "n1"), note("n1", "u2")]
+    assert transcript_branch(lines) == branch(lines) == [1, 2, 0]
+    more = asks("u2", "a1", isMeta=True)
+    lines = [asks("u1", "n1"), says("a1", "n1", id="m1"), more, note("n1", "a1")]
+    assert transcript_branch(lines) == branch(lines) == [1, 0, 2]
 
 
 @given(forests())

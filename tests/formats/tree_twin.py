@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate._native import line_content, line_is_seen
-
 
 def branch(  # noqa: PLR0912, PLR0915  the whole rule in one place
     entries: Sequence[dict[str, Any]],
@@ -246,9 +244,23 @@ def _is_root(entry: dict[str, Any]) -> bool:
 
 
 def _is_spoken(entry: dict[str, Any]) -> bool:
-    if not line_is_seen(entry):
+    return _is_seen(entry) and not is_empty(_content(entry))
+
+
+def _is_seen(entry: dict[str, Any]) -> bool:
+    if entry.get("isApiErrorMessage"):
         return False
-    return not is_empty(line_content(entry))
+    is_queued = _around(entry).get("type") == "queued_command"
+    return is_queued if entry["type"] == "attachment" else entry["type"] in ("user", "assistant")
+
+
+def _content(entry: dict[str, Any]) -> object:
+    return _around(entry).get("prompt" if entry["type"] == "attachment" else "content")
+
+
+def _around(entry: dict[str, Any]) -> Mapping[str, Any]:
+    around = entry.get("attachment" if entry["type"] == "attachment" else "message")
+    return around if isinstance(around, Mapping) else {}
 
 
 def _is_attached(entry: dict[str, Any]) -> bool:
@@ -274,6 +286,6 @@ def _message_id(entry: dict[str, Any]) -> str | None:
 
 
 def _ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
-    content = line_content(entry)
+    content = _content(entry)
     blocks = content if isinstance(content, list) else []
     return [block[key] for block in blocks if isinstance(block, dict) and block.get("type") == kind]

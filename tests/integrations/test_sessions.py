@@ -358,6 +358,19 @@ def test_the_outline_of_a_session_is_of_what_was_not_taken_back(tmp_path, roots)
     assert outline.messages == 4
 
 
+@pytest.mark.parametrize("max_turns", [1, 5, 6, 8])
+def test_the_outline_of_a_long_session_says_how_many_turns_it_left_out(tmp_path, roots, max_turns):
+    said = [threaded(f"u{n}", f"u{n - 1}" if n else None, f"Turn {n}.") for n in range(9)]
+    write_lines(tmp_path / "claude" / "projects" / "p" / f"{LOGIN}.jsonl", said)
+    (file,) = transcripts([*roots.items()])
+    shown = SessionOutline(file, 0, max_turns).text.split("What the user said:\n")[1].splitlines()
+    first = min(max_turns, 5)
+    assert shown[first] == f"- [{9 - max_turns} more]"
+    turns = [line.split()[-1] for line in (*shown[:first], *shown[first + 1 : max_turns + 1])]
+    last = range(9 - max_turns + first, 9)
+    assert turns == [f"{n}." for n in (*range(first), *last)]
+
+
 def test_turns_that_codex_takes_back_are_found_no_more(index, tmp_path):
     def said(text: str) -> dict[str, object]:
         item = {

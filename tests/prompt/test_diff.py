@@ -13,6 +13,7 @@ from rehydrate._native import Layout
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.prompt import (
     PROVIDERS,
+    Budget,
     Change,
     ContextRequest,
     DroppedSection,
@@ -64,6 +65,33 @@ def test_an_entry_index_that_is_invalid_is_named_with_its_limits(index: int):
             ask()
         assert f"entry_indices[4] is {index}" in str(caught.value)
         assert "a whole number from 0 to 9999999999999999" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("indices", "said"),
+    [
+        (("a", 1, 2, 3, 4), "entry_indices[0] is 'a'; pass the entry's index"),
+        ((0, 1, None, 3, 4), "entry_indices[2] is None; pass the entry's index"),
+        ((0, 1, 2, 3), "entry_indices has 4 numbers for 5 entries; give each entry one"),
+    ],
+)
+def test_entries_without_an_index_each_are_refused_by_name(indices: Any, said: str):
+    bad = replace(LAWFUL.history, entry_indices=indices)
+    ir = replace(LAWFUL, history=bad, request=ContextRequest("Go", budget=Budget(12, 1_000)))
+
+    def damage(ir: PromptIR, _target: Target) -> PromptIR:
+        return ir.replace(history=replace(ir.history, entry_indices=indices))
+
+    lawful = replace(ir, history=LAWFUL.history)
+    for ask in (
+        lambda: compile(ir),
+        lambda: compile(lawful, passes=[damage]),
+        ir.explain,
+        lambda: ir.diff(LAWFUL),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            ask()
+        assert f"history: {said}" in str(caught.value)
 
 
 def test_each_kind_of_change_to_sections_is_reported():

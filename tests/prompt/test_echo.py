@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import _native, formats, validate
+from rehydrate import formats, validate
 from rehydrate.errors import UnknownHandleError
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, RemoveEchoes
 from rehydrate.prompt.caps import remove_echoes
@@ -211,90 +210,6 @@ def test_the_laws_hold_in_every_format(named, data):
     for each in (remove, RemoveEchoes()):
         part = each(ir_of(entries[:count], name), Target(held()))
         assert list(part.history.entries) == made[:count]
-
-
-@given(
-    st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=40), max_size=5),
-    st.lists(st.sampled_from("abcdefghij"), max_size=60),
-)
-def test_a_run_is_where_it_is_said_to_be(sources, wanted):
-    seen = _native.SeenLines(least_characters=1)
-    for number, lines in enumerate(sources):
-        seen.add("\n".join(lines), number)
-    at, covered = 0, set()
-    for start, end, source, first, *_ in seen.repeats("\n".join(wanted)):
-        assert at <= start < end
-        at = end
-        assert wanted[start:end] == sources[source][first - 1 : first - 1 + end - start]
-        covered.update(range(start, end))
-    for lines in sources:  # seven lines in a row are always found, if not for a longer run
-        for start in range(len(lines) - 6):
-            for index in range(len(wanted) - 6):
-                if wanted[index : index + 7] == lines[start : start + 7]:
-                    assert covered & set(range(index, index + 7))
-
-
-@pytest.mark.parametrize("start", [0, 5, 2_989])
-def test_a_run_is_found_anywhere_in_a_long_text(start: int):
-    lines = [f"line {n} of the log has {n * 13} events" for n in range(3_000)]
-    seen = _native.SeenLines(least_characters=100)
-    seen.add("before\n" * 21, "said")
-    seen.add("\n".join(lines), "read")
-    found = seen.repeats("\n".join(["new", *lines[start : start + 9], "new"]))
-    assert found == [(1, 10, "read", start + 1, False, False)]
-
-
-def test_the_first_text_of_several_stays_and_the_beginning_knows_no_later_one():
-    seen = _native.SeenLines(1_000)
-    for number in range(3):
-        seen.add(FILE, number)
-    assert seen.repeats(FILE) == [(0, 312, 0, 1, True, False)]
-    assert len(seen.beginning(312)) == 312
-    assert seen.beginning(312).repeats(FILE) == seen.repeats(FILE)
-    assert _native.SeenLines(1_000).beginning(0).repeats(FILE) == []
-
-
-def test_what_was_replaced_is_not_seen_again():
-    seen = _native.SeenLines(1_000)
-    seen.add(FILE, "file", [(0, 100), (200, 300)])
-    assert len(seen) == 100  # the last twelve are too short a run
-    assert seen.repeats(FILE) == [(100, 200, "file", 101, False, False)]
-
-
-INPUT = {"path": "a.py", "edits": [{"new": FILE}, {"new": OTHER}], "é": 1e3, '"': [None, "\ud83d"]}
-
-
-@pytest.mark.parametrize("text", [json.dumps(INPUT), json.dumps(INPUT, indent=1)])
-def test_strings_of_an_input_are_seen_wherever_they_are_held(text: str):
-    for own in ([], [FILE, OTHER], ["x" + OTHER, text]):
-        seen = _native.SeenLines(1_000)
-        before = [sys.getrefcount(own[n]) for n in range(len(own))]
-        seen.add_input(text, own, "input")
-        holds = [each in (FILE, OTHER, text) for each in own]
-        assert [sys.getrefcount(own[n]) - before[n] for n in range(len(own))] == holds
-        assert seen.repeats(OTHER) == seen.repeats(FILE) == [(0, 312, "input", 1, True, False)]
-        assert len(seen) == 624
-
-
-@pytest.mark.parametrize("text", ["{" + FILE, FILE + "]", "[" * 2_000 + FILE, "\ufeff[]\n" + FILE])
-def test_an_input_that_is_not_json_is_one_text(text: str):
-    seen = _native.SeenLines(1_000)
-    seen.add_input(text, [], "input")
-    assert seen.repeats(text) == [(0, text.count("\n") + 1, "input", 1, True, False)]
-
-
-@pytest.mark.parametrize(
-    ("before", "is_number"),
-    [
-        *(("7→", True), ("   7→", True), (" " * 8 + "7→", False), ("12345678→", False)),
-        *(("٧→", True), (" 7\t", True), ("7\t", False), (" 7 \t", False), ("→", False)),
-    ],
-)
-def test_a_number_before_a_line_is_what_tools_write(before: str, is_number: bool):
-    seen = _native.SeenLines(1_000)
-    seen.add(FILE, "file")
-    numbered = "\n".join(before + line for line in FILE.split("\n"))
-    assert seen.repeats(numbered) == ([(0, 312, "file", 1, True, True)] if is_number else [])
 
 
 @pytest.mark.parametrize("line", ["", "x", "error " * 9])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import formats
-from rehydrate._native import fence_nonce, ordered_sections
+from rehydrate._native import fence_tags, ordered_sections
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.prompt import (
@@ -74,6 +74,12 @@ def test_what_the_history_says_word_for_word_is_not_sent_again():
     assert after.sections == ()
     assert after.meta.dropped[0].reason == "visible in history[0]"
     assert len(run(found(1, content="8443"), entries=entries).sections) == 1
+    broken = f"{SAID} \ud83d Thanks"  # half of a pair of surrogates
+    other = [{"role": "user", "content": f"Hello. {SAID} \ude00 Thanks."}]
+    again = [{"role": "user", "content": f"Note this. {broken}."}]
+    after = run(found(1, content=broken), entries=[*other, *again])
+    assert after.meta.dropped[0].reason == "visible in history[1]"
+    assert len(run(found(1, content=broken), entries=other).sections) == 1
 
 
 def test_one_of_which_a_part_must_stay_stays_since_the_entry_that_shows_it_may_go():
@@ -152,6 +158,14 @@ def test_dynamic_sections_are_in_the_order_of_their_anchors():
 
 
 # Fences: what is untrusted says so, and cannot leave its frame.
+
+
+def fence_nonce(section_id: str, content: str) -> str:
+    """Return what the name of the fence's tag ends in."""
+    opening, closing = fence_tags(section_id, "", "", "", None, True, content)
+    (nonce,) = re.findall(r"</context-(\w+)>", closing)
+    assert opening.startswith(f"<context-{nonce} ")
+    return nonce
 
 
 @given(st.text(), st.text(alphabet="0123456789abcdefABCDEF<>/context- ", max_size=60))

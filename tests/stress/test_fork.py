@@ -290,3 +290,42 @@ def test_a_lock_of_ours_that_another_thread_holds_is_free_in_a_child(held: str, 
         str(tmp_path / "memory.db"),
     )
     assert (ended.code, ended.out, ended.err) == (0, "7\n", "")
+
+
+@needs_fork
+def test_a_table_that_another_thread_reads_is_refused_in_a_child_and_read_on_in_the_parent():
+    pytest.importorskip("pyarrow")
+    ended = run_python(
+        """
+        import os, signal, threading
+        import pyarrow
+        from rehydrate._native import ArrowReader, ArrowStream
+        from rehydrate.errors import InvalidArgumentError
+
+        rows = next(ArrowReader(pyarrow.table({"text": ["a"]})))
+        begun, over = threading.Event(), threading.Event()
+
+        def rest():
+            begun.set()
+            over.wait()
+            yield rows
+
+        reader, read = ArrowReader(ArrowStream(rows, rest())), []
+        read.append(len(next(reader)))
+        thread = threading.Thread(target=lambda: read.append(len(next(reader))))
+        thread.start()
+        begun.wait()
+        if (child := os.fork()) == 0:
+            signal.alarm(60)  # a child that waits for ever is killed by it
+            try:
+                next(reader)
+            except InvalidArgumentError as error:
+                os._exit(7 if "forked while another thread worked on it" in str(error) else 8)
+            os._exit(9)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        over.set()
+        thread.join()
+        print(read, list(reader))
+        """
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "7\n[1, 1] []\n", "")

@@ -54,7 +54,7 @@ command = Commands()
 def _doctor(options: argparse.Namespace) -> int:
     checks = list(examine())
     if options.hosts:
-        checks += import_module("rehydrate.cli.hosts").load_hosts()
+        checks += import_module("rehydrate.cli.host_checks").load_hosts()
     failed = any(check.status == "fail" for check in checks)
     shown = {"ok": not failed, "checks": checks}
     answer(options, shown, lambda terminal: _lines(checks, terminal))
@@ -221,7 +221,7 @@ def _distributions() -> Found:
 
 def _of_hosts(check: str) -> Found:
     try:
-        hosts = import_module("rehydrate.cli.hosts")
+        hosts = import_module("rehydrate.cli.host_checks")
     except MissingPackageError as missing:
         return "ok", f"without {missing.name} there is no adapter"
     if check == "check_hosts" and _installed("rehydrate-hosts") is None:

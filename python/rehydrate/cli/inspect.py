@@ -323,11 +323,13 @@ def _rule_lines(
     tokens = sum(finding.tokens for finding in found)
     places = [plural(len(found), "place")] if len(found) > 1 else []
     figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
-    rest = f": {ABOUT[rule]}" + (f"  {figures}" if figures else "")
+    figures = f" ({figures})" if figures else ""
+    left = terminal.width - 8 - len(rule) - len(figures)
     yield (
         terminal.paint(pad(severity, 8), _STYLES[severity])
         + terminal.paint(rule, "bold")
-        + terminal.fit(rest, terminal.width - 8 - len(rule))
+        + terminal.fit(f": {ABOUT[rule]}", left)
+        + figures
     )
     shown = found if every else found[:SHOWN_PLACES]
     places = [source.shown(finding.place) or "all of it" for finding in shown]

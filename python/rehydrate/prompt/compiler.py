@@ -11,7 +11,7 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_methods, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate._native import Layout, render_entries
+from rehydrate._native import Layout, check_indices, render_entries
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InternalError, InvalidArgumentError
@@ -296,6 +296,7 @@ def compile_for(
     Where a pass prunes, the prefix breaks anyway. Then all begins once more from the IR that
     ``refresh`` returns, if it is another one, before anything is rendered.
     """
+    check_indices(ir.history)
     original, passes = ir, tuple(passes)
     ir, left, elapsed = counted(_with_message(ir)), list(passes), dict[int, float]()
     while left:
@@ -342,5 +343,7 @@ def _with_message(ir: PromptIR) -> PromptIR:
 def _run(step: Pass, ir: PromptIR, target: Target) -> PromptIR:
     """Run one pass; add an entry to the trace where the pass added none."""
     after = counted(step(ir, target))
+    if after.history.entry_indices is not ir.history.entry_indices:
+        check_indices(after.history)
     is_traced = len(after.meta.trace) != len(ir.meta.trace)
     return after if is_traced else traced(pass_name(step), ir, after)

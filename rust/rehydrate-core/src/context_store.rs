@@ -4,7 +4,6 @@
 //! written as markdown within a budget ([`ContextStore::render`]).
 mod asking;
 mod commands;
-mod guarded;
 mod items;
 mod markdown;
 mod missing;
@@ -19,7 +18,6 @@ pub use asking::{
     MAX_PROPOSALS, MAX_TRANSCRIPT, NOT_INSTRUCTIONS, fenced, mark_of, nonce, proposal_prompt, summary_prompt,
 };
 pub use commands::{Command, Commands};
-pub use guarded::{ForkGuard, Guarded, guard_fork};
 pub use items::{Item, Items, Operation, OperationKind, Span, Status};
 pub use markdown::{Markdown, within};
 pub use names::names_in;

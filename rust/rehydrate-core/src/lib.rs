@@ -28,7 +28,7 @@
 //! model_names    models, as gateways spell them
 //! terminal       texts that a terminal shows           docstring   what describes a function
 //! embed          texts to vectors                      tokens        counts
-//! analysis       scripts, words, names, directives     cache, interrupt, error
+//! analysis       scripts, words, names, directives     cache, fork, interrupt, error
 //! ```
 pub mod analysis;
 pub mod batches;
@@ -44,6 +44,7 @@ pub mod error;
 pub mod event_stream;
 pub mod excerpts;
 pub mod failures;
+pub mod fork;
 pub mod hook_settings;
 pub mod index;
 pub mod interrupt;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! facade        the store as callers see it           search, verify: what else they ask for
-//! connections   one writer, a few readers, patience   use_count, fork_guard: nothing crosses a fork
+//! connections   one writer, a few readers, patience   use_count: nothing crosses a fork
 //!   schema      tables and versions                   problem: errors with path and remedy
 //!   write, limits, purge | read, scan, snippet        each within one transaction
 //!   threads     append-only logs of conversations
@@ -17,7 +17,6 @@ mod connections;
 mod database_file;
 mod facade;
 mod files;
-mod fork_guard;
 mod index_cache;
 mod index_snapshot;
 mod item;
@@ -41,7 +40,6 @@ mod write;
 
 pub use background::settle;
 pub use facade::{Additions, DEFAULT_INDEX_BYTES, Options, Store};
-pub use fork_guard::{ForkGuard, guard_fork};
 pub use item::{Added, Filter, Item, Link, MAX_NAME_BYTES, NewItem, Tier, handle_for, verify_name};
 pub use limits::{Candidate, Limits, beyond};
 pub use purge::Purge;
@@ -51,4 +49,5 @@ pub use search::{Hit, Near, SearchRequest};
 pub use server::{indexed_words, is_server_url, name_number, shown_url};
 pub use snippet::snippet;
 pub use threads::{Record, ThreadInfo, thread_conflict};
+pub use use_count::{ForkGuard, guard_fork};
 pub use verify::{Report, Stats};

@@ -5,7 +5,7 @@ mod import;
 mod stream;
 mod texts;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::builder::{FixedSizeListBuilder, Float32Builder, Int32Builder, ListBuilder};
 use arrow_array::ffi::FFI_ArrowSchema;
@@ -22,6 +22,7 @@ use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::Error;
+use rehydrate_core::fork::{Guarded, Refused};
 use rehydrate_core::interrupt;
 
 use crate::errors::{detached, to_py};
@@ -43,14 +44,16 @@ pub fn set_alone(alone: bool) -> bool {
 /// one.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct ArrowReader {
-    source: Mutex<Source>,
+    source: Guarded<Source>,
 }
 
 #[pymethods]
 impl ArrowReader {
     #[new]
     fn new(table: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self { source: Mutex::new(Source::of(table)?) })
+        let refused =
+            |(problem, remedy): Refused| Error::Argument(format!("a table cannot be read: {problem}; {remedy}"));
+        Ok(Self { source: Guarded::new(Source::of(table)?, refused) })
     }
 
     fn __iter__(itself: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -59,7 +62,7 @@ impl ArrowReader {
 
     /// The producer may be Python code, so the interpreter's lock is released meanwhile.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowRows>> {
-        let next = || self.source.lock().unwrap_or_else(PoisonError::into_inner).next_batch();
+        let next = || self.source.with(Source::next_batch)?;
         Ok(detached(py, next)?.map(|batch| ArrowRows { batch }))
     }
 }

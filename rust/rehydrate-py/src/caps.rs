@@ -49,13 +49,6 @@ pub fn cap_text<'py>(
     shown.map(|shown| Ok((string_of(py, &shown.body)?, shown.kind.name(), shown.omitted))).transpose()
 }
 
-/// The kind of a text that the tool with this name returned.
-#[pyfunction]
-pub fn kind_of(py: Python<'_>, text: CodePoints, tool: Text) -> PyResult<&'static str> {
-    let _running = Running::begin();
-    detached(py, || Ok(caps::kind_of(&text.0, tool.as_str()).name()))
-}
-
 /// The size to which the largest must be cut so that all fit.
 #[pyfunction]
 pub fn fair_share(sizes: Vec<i64>, room: i64) -> i64 {

@@ -7,9 +7,11 @@ mod values;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use rehydrate_core::context_store::{
-    self as core, About, Guarded, Heading, MAX_PROPOSALS, MAX_TRANSCRIPT, Said, SaidPiece, byte_of,
+    self as core, About, Heading, MAX_PROPOSALS, MAX_TRANSCRIPT, Said, SaidPiece, byte_of,
 };
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::error::{Error, StoreProblem};
+use rehydrate_core::fork::Guarded;
 use rehydrate_core::tokens::Counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -51,7 +53,6 @@ const MAX_ANSWER: usize = 60_000;
 ///
 /// Any number of threads may use it.
 #[pyclass(frozen, module = "rehydrate._native")]
-#[derive(Default)]
 pub struct ContextStore(Guarded<State>);
 
 /// A summary, the addition to it, and the names in it that its sources do not have.
@@ -79,6 +80,15 @@ impl State {
 }
 
 impl ContextStore {
+    fn of(state: State) -> Self {
+        Self(Guarded::new(state, |(problem, remedy)| Error::Store {
+            kind: StoreProblem::Other,
+            path: "a ContextStore".into(),
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }))
+    }
+
     /// Work on it, without the interpreter, so that waiting for it blocks no other thread. An interrupted call leaves
     /// whole operations.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
@@ -114,7 +124,7 @@ impl ContextStore {
 impl ContextStore {
     #[new]
     fn new() -> Self {
-        Self::default()
+        Self::of(State::default())
     }
 
     /// The least that `render` takes.
@@ -271,7 +281,7 @@ impl ContextStore {
         let (operations, left_out) = self.with(py, |state| state.core.before(entry))?;
         // For a long log this takes a while, so no thread waits for it.
         let core = detached(py, || Ok(core::ContextStore::of(operations, left_out)))?;
-        Ok(Self(Guarded::new(State { core, seen: entry })))
+        Ok(Self::of(State { core, seen: entry }))
     }
 
     /// Return all items, or those of a heading that hold.

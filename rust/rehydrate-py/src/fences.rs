@@ -58,13 +58,6 @@ pub fn fenced_section(id: &str, content: &Bound<'_, PyString>) -> PyResult<Strin
     Ok(format!("{opening}\n{content}\n{closing}"))
 }
 
-/// Sixteen hexadecimal digits that do not occur in the content, made from it and the id of its section.
-#[pyfunction]
-pub fn fence_nonce(section_id: &Bound<'_, PyString>, content: &Bound<'_, PyString>) -> PyResult<String> {
-    let _running = Running::begin();
-    Ok(nonce(&bytes_of(section_id)?, &bytes_of(content)?))
-}
-
 /// A value on one line, without characters that could end it or the tag, or look like one.
 pub fn fence_attribute(py: Python<'_>, value: Places) -> PyResult<String> {
     let mut line = String::new();

@@ -22,8 +22,8 @@ use crate::interned::interned;
 use crate::reading::{Fields, insertion_point, is_list, sent_part, text_of};
 use crate::tokens::named;
 use crate::writing::{has_system_apart, is_own, marked, request_of, system_part, user_part};
-pub use history::check_columns;
 use history::{History, index_in};
+pub use history::{check_columns, check_indices};
 use rows::{Rows, SentRow};
 pub use shown::shown_messages;
 

@@ -63,9 +63,9 @@ use pyo3::prelude::*;
 
 /// The Rust core, for the package: private.
 ///
-/// The free-threaded interpreter may stay so: classes are frozen (except those that one reader fills: `Draft`,
-/// `AnswerJoiner`, `Bill`, `EventDecoder`, `Replies`), data that calls share is under locks, in atomics or written
-/// once, and nothing relies on one thread at a time.
+/// The free-threaded interpreter may stay so: classes are frozen (but those that one reader fills: `AnswerJoiner`, `Bill`,
+/// `EventDecoder`, `Replies`), what calls share is behind locks, in atomics or written once, and nothing counts on one thread
+/// at a time.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
@@ -76,7 +76,7 @@ mod _native {
     #[pymodule_export]
     use super::arrow::{ArrowColumns, ArrowReader, ArrowRows, ArrowStream, ArrowTable, set_alone};
     #[pymodule_export]
-    use super::caps::{cap_text, fair_share, kind_of};
+    use super::caps::{cap_text, fair_share};
     #[pymodule_export]
     use super::checks::{
         check_choice, check_known, check_list, check_methods, check_path, check_share, check_timeout, check_type,
@@ -106,7 +106,7 @@ mod _native {
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]
-    use super::fences::{fence_nonce, fence_tags};
+    use super::fences::fence_tags;
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
@@ -120,7 +120,7 @@ mod _native {
     #[pymodule_export]
     use super::langgraph::{meets_filter, namespace_fits, value_text};
     #[pymodule_export]
-    use super::layout::{Layout, check_columns, prompt_break, shown_messages};
+    use super::layout::{Layout, check_columns, check_indices, prompt_break, shown_messages};
     #[pymodule_export]
     use super::linting::{Subject, Text, is_request, lint, lint_rules, system_and_tools};
     #[pymodule_export]
@@ -159,13 +159,12 @@ mod _native {
     use super::questions::weighted_query;
     #[pymodule_export]
     use super::reading::{
-        Conversation, Echoes, EntryDraft, PrefixBinding, RowHashes, SeenLines, ShortenedText, as_dicts, as_sequence,
-        billed_usage, broken_rules, capped_results, check_own, detect_format, differing_texts, entries_of,
-        entries_without_thinking, entry_inputs, entry_is_signed, first_kept, format_of, has_claudes_thinking,
-        head_and_tail, input_texts, is_langchain_message, json_object, last_compaction, line_content, line_is_seen,
-        long_results, marks_in, merged_lines, named_format, notice, read, read_entries, read_places, repeated,
-        replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text, unmarked,
-        without_calls, without_stale_thinking, without_thinking,
+        Conversation, Echoes, PrefixBinding, RowHashes, ShortenedText, as_dicts, as_sequence, billed_usage,
+        broken_rules, capped_results, check_own, detect_format, differing_texts, entries_of, entries_without_thinking,
+        entry_inputs, first_kept, format_of, has_claudes_thinking, head_and_tail, is_langchain_message, json_object,
+        last_compaction, long_results, marks_in, merged_lines, named_format, notice, read, read_entries, read_places,
+        repeated, replace_texts, result_texts, stale_thinking, taken_back, transcript_branch, unit_memory, unit_text,
+        unmarked, without_calls, without_stale_thinking, without_thinking,
     };
     #[pymodule_export]
     use super::redact::{redact_inside, redacted_text, secret_kinds, secrets};

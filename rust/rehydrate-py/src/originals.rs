@@ -124,6 +124,7 @@ impl HeldOriginals {
         if size > self.most {
             return Err(raise(py, "OriginalsFullError", (size, &self.max_bytes)));
         }
+        let mut gone = Vec::new(); // let go of once nothing is locked: a text may be of a class with a `__del__`
         let mut texts = self.texts();
         if !texts.held.contains_key(&handle) {
             texts.held.insert(handle.clone(), (text.clone().unbind(), size));
@@ -134,13 +135,17 @@ impl HeldOriginals {
         while texts.bytes > self.most
             && let Some(oldest) = texts.used.take_oldest()
         {
-            let freed = texts.held.remove(&oldest).map_or(0, |(_, size)| size);
-            texts.bytes -= freed;
+            if let Some((text, size)) = texts.held.remove(&oldest) {
+                texts.bytes -= size;
+                gone.push(text);
+            }
             texts.dropped.add(&oldest);
             if texts.dropped.uses.len() > MAX_DROPPED {
                 texts.dropped.take_oldest();
             }
         }
+        drop(texts);
+        drop(gone);
         Ok(handle)
     }
 

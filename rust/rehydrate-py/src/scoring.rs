@@ -23,7 +23,7 @@ const UNKNOWN_ROLE_WEIGHT: f64 = 0.6;
 const MAX_WEIGHT: f64 = 1e6;
 const PROFILES: [&str; 2] = ["balanced", "chitta"];
 
-/// Options for scoring and packing units: an immutable value; its arguments are keyword-only.
+/// How units are scored and packed: an immutable value; its arguments are keyword-only. No class can be derived from it.
 ///
 /// A message is worth ``structural[role] * (recency * r + semantic * s + novelty * (1 - c)) * odds`` with ``r`` its recency
 /// (0.1 oldest to 1.0 newest), ``s`` its similarity to the query and ``c`` the share of it that memory already covers.

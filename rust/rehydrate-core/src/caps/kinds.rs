@@ -49,6 +49,7 @@ const READERS: &[&str] = &["read", "view", "cat", "open", "edit", "write"];
 ///
 /// assert_eq!(kind_of(&code_points(r#"[{"id": 1}, {"id": 2}]"#), ""), Kind::Json);
 /// assert_eq!(kind_of(&code_points("src/a.py:3:import os\nsrc/b.py:9:import os"), ""), Kind::Matches);
+/// assert_eq!(kind_of(&code_points(""), ""), Kind::Text);
 /// ```
 #[must_use]
 pub fn kind_of(text: &[u32], tool: &str) -> Kind {

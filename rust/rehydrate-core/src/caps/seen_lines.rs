@@ -275,3 +275,170 @@ fn strings_in(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A text with a number.
+    #[derive(Clone)]
+    struct Text(usize, Rc<str>);
+
+    impl AsRef<str> for Text {
+        fn as_ref(&self) -> &str {
+            &self.1
+        }
+    }
+
+    fn text(number: usize, text: &str) -> Text {
+        Text(number, text.into())
+    }
+
+    /// 312 lines.
+    fn file(name: &str) -> String {
+        let lines: Vec<String> = (0..312).map(|n| format!("line {n} of {name} does {} things", n * 7)).collect();
+        lines.join("\n")
+    }
+
+    fn seen(least_chars: usize, texts: &[&str]) -> SeenLines<Text> {
+        let mut seen = SeenLines::new(least_chars);
+        texts.iter().enumerate().for_each(|(number, one)| seen.add(&text(number, one), &[]));
+        seen
+    }
+
+    /// Each run: where it begins and ends, the number of its source, its first line there, whether it is all of that, and
+    /// whether numbers may differ.
+    fn found(seen: &SeenLines<Text>, text: &str) -> Vec<(usize, usize, usize, usize, bool, bool)> {
+        let values = |Repeat { lines, source, first, is_whole, is_numbered }: Repeat<'_, Text>| {
+            (lines.start, lines.end, source.0, first, is_whole, is_numbered)
+        };
+        seen.repeats(text).into_iter().map(values).collect()
+    }
+
+    #[test]
+    fn a_run_is_where_it_is_said_to_be_and_seven_lines_in_a_row_are_found() {
+        let mut state = 7_u64;
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let mut runs = 0;
+        for _ in 0..500 {
+            let letters = 2 + below(7);
+            let mut lines = |most: u64| -> Vec<String> {
+                (0..=below(most)).map(|_| char::from(b'a' + below(letters) as u8).to_string()).collect()
+            };
+            let sources: Vec<Vec<String>> = (0..5).map(|_| lines(40)).collect();
+            let wanted = lines(60);
+            let joined: Vec<String> = sources.iter().map(|lines| lines.join("\n")).collect();
+            let seen = seen(1, &joined.iter().map(String::as_str).collect::<Vec<_>>());
+            let (mut covered, mut at) = (vec![false; wanted.len()], 0);
+            for (start, end, source, first, ..) in found(&seen, &wanted.join("\n")) {
+                assert!(at <= start && start < end);
+                assert_eq!(wanted[start..end], sources[source][first - 1..first - 1 + end - start]);
+                covered[start..end].fill(true);
+                (at, runs) = (end, runs + 1);
+            }
+            for row in sources.iter().flat_map(|lines| lines.windows(7)) {
+                for (start, same) in wanted.windows(7).enumerate() {
+                    assert!(row != same || covered[start..start + 7].contains(&true));
+                }
+            }
+        }
+        assert!(runs > 100, "{runs}");
+    }
+
+    #[test]
+    fn a_run_is_found_anywhere_in_a_long_text() {
+        let lines: Vec<String> = (0..3_000).map(|n| format!("line {n} of the log has {} events", n * 13)).collect();
+        let seen = seen(100, &[&"before\n".repeat(21), &lines.join("\n")]);
+        for start in [0, 5, 2_989] {
+            let wanted = format!("new\n{}\nnew", lines[start..start + 9].join("\n"));
+            assert_eq!(found(&seen, &wanted), [(1, 10, 1, start + 1, false, false)]);
+        }
+    }
+
+    #[test]
+    fn the_first_text_of_several_stays_and_the_beginning_knows_no_later_one() {
+        let file = file("the file");
+        let seen = seen(1_000, &[&file, &file, &file]);
+        assert_eq!(found(&seen, &file), [(0, 312, 0, 1, true, false)]);
+        assert_eq!(seen.beginning(312).count(), 312);
+        assert_eq!(found(&seen.beginning(312), &file), found(&seen, &file));
+        assert!(found(&SeenLines::new(1_000).beginning(0), &file).is_empty());
+    }
+
+    #[test]
+    fn what_was_replaced_is_not_seen_again() {
+        let (file, mut seen) = (file("the file"), SeenLines::new(1_000));
+        seen.add(&text(0, &file), &[(0, 100), (200, 300)]);
+        assert_eq!(seen.count(), 100); // the last twelve are too short a run
+        assert_eq!(found(&seen, &file), [(100, 200, 0, 101, false, false)]);
+    }
+
+    #[test]
+    fn strings_of_an_input_are_seen_wherever_they_are_held() {
+        let (one, other) = (file("the file"), file("another"));
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\n', "\\n"));
+        let rest = r#""\u00e9": 1e3, "\"": [null, "\ud83d"]"#;
+        let (new, news) = (quoted(&one), quoted(&other));
+        let compact = format!(r#"{{"path":"a.py","edits":[{{"new":{new}}},{{"new":{news}}}],{rest}}}"#);
+        let spaced =
+            format!("{{\n \"path\": \"a.py\",\n \"edits\": [{{\"new\": {new}}}, {{\"new\": {news}}}], {rest}\n}}");
+        for input in [&compact, &spaced] {
+            for own in
+                [vec![], vec![text(1, &one), text(1, &other)], vec![text(1, &format!("x{other}")), text(1, input)]]
+            {
+                let mut seen = SeenLines::new(1_000);
+                seen.add_input(&text(0, input), &own);
+                for each in &own {
+                    let is_held = [one.as_str(), other.as_str(), input.as_str()].contains(&each.as_ref());
+                    assert_eq!(Rc::strong_count(&each.1) > 1, is_held);
+                }
+                for wanted in [&one, &other] {
+                    let source = usize::from(!own.is_empty());
+                    assert_eq!(found(&seen, wanted), [(0, 312, source, 1, true, false)]);
+                }
+                assert_eq!(seen.count(), 624);
+            }
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_not_json_is_one_text() {
+        let file = file("the file");
+        for input in [
+            format!("{{{file}"),
+            format!("{file}]"),
+            format!("{}{file}", "[".repeat(2_000)),
+            format!("\u{feff}[]\n{file}"),
+        ] {
+            let mut seen = SeenLines::new(1_000);
+            seen.add_input(&text(0, &input), &[]);
+            assert_eq!(found(&seen, &input), [(0, input.split('\n').count(), 0, 1, true, false)]);
+        }
+    }
+
+    #[test]
+    fn a_number_before_a_line_is_what_tools_write() {
+        let file = file("the file");
+        let seen = seen(1_000, &[&file]);
+        for (before, is_number) in [
+            ("7→", true),
+            ("   7→", true),
+            ("        7→", false),
+            ("12345678→", false),
+            ("٧→", true),
+            (" 7\t", true),
+            ("7\t", false),
+            (" 7 \t", false),
+            ("→", false),
+        ] {
+            let numbered: Vec<String> = file.split('\n').map(|line| format!("{before}{line}")).collect();
+            let expected = if is_number { vec![(0, 312, 0, 1, true, true)] } else { vec![] };
+            assert_eq!(found(&seen, &numbered.join("\n")), expected, "{before:?}");
+        }
+    }
+}

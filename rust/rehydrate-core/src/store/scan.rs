@@ -94,8 +94,9 @@ impl Scan {
 }
 
 fn best_match(text: &str, wanted: &str, finder: &Finder<'_>) -> Option<f32> {
-    let mut found = None;
-    for at in finder.find_iter(text.as_bytes()) {
+    let (mut found, mut start) = (None, 0);
+    // Two matches may share characters, as in a-a-a.
+    while let Some(at) = finder.find(&text.as_bytes()[start..]).map(|at| start + at) {
         let (before, after) = (text[..at].chars().next_back(), text[at + wanted.len()..].chars().next());
         let goes_on = |inner: Option<char>, outer: Option<char>| {
             inner.is_some_and(char::is_alphanumeric) && outer.is_some_and(char::is_alphanumeric)
@@ -103,7 +104,7 @@ fn best_match(text: &str, wanted: &str, finder: &Finder<'_>) -> Option<f32> {
         if !goes_on(wanted.chars().next(), before) && !goes_on(wanted.chars().next_back(), after) {
             return Some(WHOLE);
         }
-        found = Some(PART);
+        (found, start) = (Some(PART), at + 1);
     }
     found
 }
@@ -129,6 +130,8 @@ mod tests {
         assert_eq!(score("a good one", "go"), Some(PART));
         assert_eq!(score("good to go", "go"), Some(WHOLE));
         assert_eq!(score("a->b", "->"), Some(WHOLE));
+        assert_eq!(score("ba-a-a", "a-a"), Some(WHOLE));
+        assert_eq!(score("bé-é-éb", "é-é"), Some(PART));
         assert_eq!(score("nothing", "go"), None);
     }
 }

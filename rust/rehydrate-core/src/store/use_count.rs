@@ -1,47 +1,35 @@
-//! The use count of SQLite in this process: the number of calls inside, and the process that may have any.
+//! The use count of SQLite in this process: how many calls are inside, which process may have any, and forks.
 //!
-//! All of this is atomics: a forked child must not wait for threads that it does not have. Only [`super::fork_guard`]
-//! keeps calls out, once a fork has begun.
+//! SQLite keeps per process which locks it holds on which file. A copy of that would be believed by the child, which holds
+//! none of them, so the parent closes every connection before it forks, and both open their own afterwards. A child that was
+//! copied while a call was inside is refused every store.
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::process;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use super::problem;
+use super::connections::close_all;
+use super::{background, problem};
 use crate::error::{Result, StoreProblem};
-use crate::interrupt::poll;
+pub(super) use crate::fork::Inside;
+use crate::fork::{self, Gate};
 
-/// The time that calls, and other forks, wait for a fork that has begun.
-pub(super) const HOOKS_PATIENCE: Duration = Duration::from_millis(500);
-pub(super) const PAUSE: Duration = Duration::from_micros(200);
-pub(super) const NOBODY: u32 = 0;
+const NOBODY: u32 = 0;
 
-pub(super) static INSIDE: AtomicUsize = AtomicUsize::new(0);
 /// The number of entries so far.
-pub(super) static ENTRIES: AtomicU64 = AtomicU64::new(0);
-pub(super) static FORKING: AtomicUsize = AtomicUsize::new(0);
+static ENTRIES: AtomicU64 = AtomicU64::new(0);
 /// The process that may use SQLite; [`NOBODY`] before the first use.
-pub(super) static HOME: AtomicU32 = AtomicU32::new(NOBODY);
+static HOME: AtomicU32 = AtomicU32::new(NOBODY);
 
 thread_local! {
-    pub(super) static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// While it lives no fork happens, unless its patience ends.
-pub(super) struct Inside(());
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
-        if DEPTH.get() == 0 {
-            INSIDE.fetch_sub(1, SeqCst);
-        }
-    }
-}
+static CALLS: Gate = Gate::new(&DEPTH);
 
 /// Enter, for a bounded piece of work with the store at `path`.
 pub(super) fn enter(path: &Path) -> Result<Inside> {
-    let here = std::process::id();
+    let here = process::id();
     match HOME.compare_exchange(NOBODY, here, SeqCst, SeqCst) {
         Err(home) if home != here => {
             return Err(problem::store(
@@ -53,28 +41,63 @@ pub(super) fn enter(path: &Path) -> Result<Inside> {
         }
         _ => {}
     }
-    if DEPTH.get() == 0 {
-        let mut patience_end = None;
-        loop {
-            INSIDE.fetch_add(1, SeqCst);
-            if FORKING.load(SeqCst) == 0 || patience_end.is_some_and(|end| Instant::now() >= end) {
-                break;
-            }
-            INSIDE.fetch_sub(1, SeqCst);
-            let end = *patience_end.get_or_insert_with(|| Instant::now() + HOOKS_PATIENCE);
-            while FORKING.load(SeqCst) > 0 && Instant::now() < end {
-                std::thread::sleep(PAUSE);
-                poll()?;
-            }
-        }
-        ENTRIES.fetch_add(1, SeqCst);
-    }
-    DEPTH.set(DEPTH.get() + 1);
-    Ok(Inside(()))
+    let inside = CALLS.enter()?;
+    ENTRIES.fetch_add(1, SeqCst);
+    Ok(inside)
 }
 
 /// Whether this process may use SQLite: a child may not even close inherited connections.
 pub(super) fn is_home() -> bool {
     let home = HOME.load(SeqCst);
-    home == NOBODY || home == std::process::id()
+    home == NOBODY || home == process::id()
+}
+
+/// A fork that is under way: no call is inside SQLite, unless patience ended.
+pub struct ForkGuard {
+    fork: fork::ForkGuard,
+    /// [`ENTRIES`] when every connection was closed; None: some were in use.
+    entries: Option<u64>,
+}
+
+/// Begin a fork: wait for calls that are under way and close every connection.
+#[must_use]
+pub fn guard_fork() -> ForkGuard {
+    let fork = fork::guard(&CALLS);
+    let is_quiet = CALLS.is_quiet() && is_home();
+    let entries = is_quiet.then(|| ENTRIES.fetch_add(1, SeqCst) + 1).filter(|_| close_all());
+    ForkGuard { fork, entries }
+}
+
+impl Drop for ForkGuard {
+    /// Before calls go in again, as the fork's own guard lets them.
+    fn drop(&mut self) {
+        if !self.fork.is_in_child() {
+            return;
+        }
+        let is_clean = self.entries == Some(ENTRIES.load(SeqCst));
+        if is_clean && HOME.load(SeqCst) == self.fork.parent {
+            HOME.store(process::id(), SeqCst);
+        }
+        background::forget_others();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_a_fork_that_does_not_come_goes_in_and_the_child_is_told() {
+        let path = Path::new("/memory.db");
+        let mut holding = guard_fork();
+        // Other tests of this process use stores too.
+        while holding.entries.is_none() {
+            drop(holding);
+            holding = guard_fork();
+        }
+        let entries = holding.entries;
+        drop(enter(path).unwrap());
+        assert!(entries < Some(ENTRIES.load(SeqCst)));
+        drop(holding);
+    }
 }

@@ -9,7 +9,8 @@ use crate::interned::{interned, record};
 
 /// The score of every unit and each of its signals; ``str()`` of it is a table.
 ///
-/// ``units`` are the `UnitReport`s, in the order of the conversation; iterating gives them too.
+/// ``units`` are the `UnitReport`s, in the order of the conversation; iterating gives them too. No class can be derived
+/// from it.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Explanation {
     #[pyo3(get)]

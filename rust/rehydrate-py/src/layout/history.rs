@@ -46,11 +46,20 @@ impl<'py> History<'py> {
         if self.indices.is_empty() {
             return Ok(row);
         }
-        let index = self.indices.get_item(row)?;
+        let py = self.of.py();
+        let Ok(index) = self.indices.get_item(row) else {
+            return Err(refused(py, format!("history: entry_indices {}; {COUNT_REMEDY}", self.counts(&self.indices))));
+        };
         index_of(&index).ok_or_else(|| {
             let problem = format!("history: entry_indices[{row}] is {}", shown(&index, SHOWN));
-            refused(index.py(), format!("{problem}; {INDEX_REMEDY}"))
+            refused(py, format!("{problem}; {INDEX_REMEDY}"))
         })
+    }
+
+    /// How many numbers a column has, and should have.
+    fn counts(&self, column: &Bound<'py, PyTuple>) -> String {
+        let [has, needs] = [column.len(), self.entries.len()].map(|count| grouped(count as u64));
+        format!("has {has} numbers for {needs} entries")
     }
 
     pub fn entry_id(&self, row: usize) -> PyResult<Bound<'py, PyAny>> {
@@ -113,8 +122,9 @@ impl<'py> History<'py> {
         Ok(self.of.getattr(interned!(self.of.py(), "rows"))?.cast_into()?)
     }
 
+    /// The index of the entry that begins the last turn among the first `known`; 0 where it is not certain.
     pub fn last_turn_within(&self, known: usize) -> PyResult<usize> {
-        self.rows()?.call_method1("last_turn_within", (known,))?.extract()
+        Ok(self.rows()?.get().turn_within(known).unwrap_or(0))
     }
 
     /// The index in the caller's list of the last user turn.
@@ -129,7 +139,7 @@ impl<'py> History<'py> {
 
     /// Row and role of the first message that is not the system's.
     pub fn first_said(&self) -> PyResult<Option<(usize, Bound<'py, PyString>)>> {
-        self.rows()?.call_method0("first_said")?.extract()
+        Ok(self.rows()?.get().first_said(self.of.py()))
     }
 
     /// Whether its first message is the caller's first message.
@@ -142,10 +152,20 @@ impl<'py> History<'py> {
 /// The largest index that an id such as `history[12]` has.
 const MAX_INDEX: u64 = 9_999_999_999_999_999;
 const INDEX_REMEDY: &str = "pass the entry's index in your list, a whole number from 0 to 9999999999999999";
+const COUNT_REMEDY: &str = "give each entry one, or leave out";
 
 /// An entry's index in the caller's list; None for anything else.
 fn index_of(value: &Bound<'_, PyAny>) -> Option<usize> {
     value.extract::<u64>().ok().filter(|&index| index <= MAX_INDEX).and_then(|index| index.try_into().ok())
+}
+
+/// Refuse a history whose entries have no index each; raises InvalidArgumentError.
+#[pyfunction]
+pub fn check_indices(history: &Bound<'_, PyAny>) -> PyResult<()> {
+    let _running = Running::begin();
+    let history = History::of(history.clone())?;
+    let rows = if history.indices.is_empty() { 0 } else { history.entries.len() };
+    (0..rows).try_for_each(|row| history.entry_index(row).map(|_| ()))
 }
 
 /// Refuse a history from JSON whose columns do not fit its entries. Raises UnreadableIRError.
@@ -157,8 +177,7 @@ pub fn check_columns(history: &Bound<'_, PyAny>) -> PyResult<()> {
     let size = of.entries.len();
     for (name, column) in [("tokens", &of.tokens), ("entry_indices", &of.indices)] {
         if !column.is_empty() && column.len() != size {
-            let problem = format!("has {} numbers for {} entries", grouped(column.len() as u64), grouped(size as u64));
-            return Err(refuse(format!("history.{name}"), problem, "give each entry one, or leave out"));
+            return Err(refuse(format!("history.{name}"), of.counts(column), COUNT_REMEDY));
         }
     }
     for (row, index) in of.indices.iter().enumerate() {

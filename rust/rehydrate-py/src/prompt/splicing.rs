@@ -10,6 +10,7 @@ use crate::convert::bytes_of;
 use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::{History, Tokens, index_in};
+use crate::reading::Conversation;
 
 type Any<'py> = Bound<'py, PyAny>;
 
@@ -406,9 +407,7 @@ impl<'py> Shown<'py> {
     fn quoted_in(&self, section: &Section<'py>, standing: &Standing) -> PyResult<Option<Any<'py>>> {
         let Some(quote) = section.quote()?.filter(|_| !standing.is_static) else { return Ok(None) };
         let rows = self.of.call_method1("rows_from", (0,))?;
-        let Some(position) = rows.call_method1("quoting", (quote,))?.extract::<Option<usize>>()? else {
-            return Ok(None);
-        };
+        let Some(position) = rows.cast::<Conversation>()?.get().quoting(quote.cast()?)? else { return Ok(None) };
         let index = self.history.entry_index(position)?;
         if is_before(index, standing) { self.history.id_of(index).map(Some) } else { Ok(None) }
     }

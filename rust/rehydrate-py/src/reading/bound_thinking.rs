@@ -68,7 +68,7 @@ impl PrefixBinding {
             return Ok(None);
         }
         let conversation = self.conversation.get();
-        let dropped = conversation.dropped_indices(kept_units)?;
+        let dropped = conversation.dropped_indices(&kept_units)?;
         if dropped.is_empty() && changed.is_empty() {
             return Ok(None);
         }

@@ -167,11 +167,10 @@ impl Nodes {
         let mut known: Vec<Option<Above>> = vec![None; self.of.len()];
         let mut of = vec![Above::Root; spoken];
         for start in (0..self.of.len()).filter(|&at| self.is_in(&self.of[at])) {
-            let (mut way, mut at) = (Vec::new(), start);
+            let (mut way, mut at, mut circle) = (Vec::new(), start, None);
             let found = loop {
                 let node = &self.of[at];
                 match known[at] {
-                    Some(ON_THE_WAY) => break Above::Gap(self.of[way.last().copied().unwrap_or(at)].rank),
                     Some(found) => break found,
                     None => known[at] = Some(ON_THE_WAY),
                 }
@@ -189,7 +188,10 @@ impl Nodes {
                             ranks[number] = ranks[number].min(node.rank);
                             break Above::Missing(number);
                         }
-                        Some(&parent) if known[parent] == Some(ON_THE_WAY) => break Above::Gap(node.rank),
+                        Some(&parent) if known[parent] == Some(ON_THE_WAY) => {
+                            circle = way.iter().position(|&at| at == parent);
+                            break Above::Gap(node.rank);
+                        }
                         Some(&parent) => match self.of[parent].spoken {
                             Some(number) => break Above::Spoken(number),
                             None => at = parent,
@@ -197,14 +199,33 @@ impl Nodes {
                     },
                 }
             };
-            for at in way {
+            for &at in &way {
                 known[at] = Some(found);
             }
+            // Each line of a circle has the gap before itself, unless the model saw the one that the walk began with.
+            let circle: &[usize] = circle.and_then(|first| way.get(first..)).unwrap_or_default();
+            for pair in circle.windows(2) {
+                let spoken = self.of[circle[0]].spoken;
+                known[pair[1]] = Some(spoken.map_or(Above::Gap(self.of[pair[0]].rank), Above::Spoken));
+            }
             if let Some(number) = self.of[start].spoken {
-                of[number] = found;
+                of[number] = if found == Above::Spoken(number) { self.gap_in_circle(start) } else { found };
             }
         }
         AllAbove { of, missing: ranks }
+    }
+
+    /// The gap before a line that hangs on itself, past lines that the model did not see.
+    fn gap_in_circle(&self, start: usize) -> Above {
+        let parent = |at: usize| match self.of[at].parent {
+            Parent::Named(name) => self.by_name.get(&name).copied(),
+            _ => None,
+        };
+        let mut last = start;
+        while let Some(at) = parent(last).filter(|&at| at != start) {
+            last = at;
+        }
+        Above::Gap(self.of[last].rank)
     }
 }
 

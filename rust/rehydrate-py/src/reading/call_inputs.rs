@@ -74,9 +74,7 @@ pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<In
 }
 
 /// Whether an entry holds a thought or a signature. These stay with its calls.
-#[pyfunction]
 pub fn entry_is_signed(format: &str, entry: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let _running = Running::begin();
     let py = entry.py();
     let content = match format {
         "plain" => return Ok(false), // a text holds no signature

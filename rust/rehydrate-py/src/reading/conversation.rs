@@ -2,7 +2,7 @@
 //!
 //! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` the results of the methods for
 //! many lists.
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use once_cell::race::OnceBox;
@@ -13,14 +13,12 @@ use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
 
 use super::columns::{Columns, is_blank};
-use super::draft::{Draft, Row, Speaker};
-use super::entry::EntryDraft;
-use super::facts::{Facts, Notes};
-use super::gemini;
+use super::derived;
+use super::draft::{Draft, Row};
+use super::facts::Facts;
 use super::grouping::Units;
-use super::strings::{Id, Source};
+use super::strings::Source;
 use super::tuples::Make;
-use crate::convert::bytes_of;
 use crate::exit::Running;
 use crate::interned::interned;
 
@@ -45,24 +43,7 @@ pub struct Conversation {
     units: OnceBox<Py<PyTuple>>,
 }
 
-/// Bytes. Longer inputs of tools are read again rather than held between two prompts.
-const LONG_INPUT: usize = 500;
-
 impl Conversation {
-    /// The position of the message that begins the open tool loop: the first assistant message after the last that is
-    /// neither the assistant's nor an answer.
-    pub(super) fn loop_opening(&self) -> Option<usize> {
-        let (of, mut first) = (&self.columns, None);
-        for at in (0..self.all().len()).rev() {
-            if of.role(at) == Role::Assistant {
-                first = Some(at);
-            } else if of.answers(at).is_empty() && of.role(at) != Role::System {
-                break;
-            }
-        }
-        first
-    }
-
     /// Whether the first message that is not the system's is the user's.
     pub fn begins_with_user(&self) -> bool {
         let first = (0..self.all().len()).map(|at| self.columns.role(at)).find(|&role| role != Role::System);
@@ -132,10 +113,11 @@ impl Conversation {
         Self::of(columns, self.facts.clone_ref(py))
     }
 
-    fn by_themselves(&self, draft: Draft) -> Self {
-        let units = Units::single(draft.len());
-        let format = self.facts.format.clone();
-        Self::of(Columns { of: draft, units }, Facts { format, ..Facts::default() })
+    /// The indices of the messages in units that are not kept, unit after unit.
+    pub(super) fn dropped_indices(&self, kept_units: &[bool]) -> PyResult<Vec<usize>> {
+        self.check(kept_units.len())?;
+        let dropped = (0..kept_units.len()).filter(|&unit| !kept_units[unit]);
+        Ok(dropped.flat_map(|unit| self.columns.units.members(unit)).map(|&at| self.index(at)).collect())
     }
 
     fn check(&self, units: usize) -> PyResult<()> {
@@ -182,35 +164,6 @@ impl Conversation {
         Ok(made)
     }
 
-    /// A list as it was read, one row per entry: its draft, role, calls, answers, and whether it is a turn of the
-    /// user's. They are grouped by calls and answers, and by `links` of positions.
-    #[staticmethod]
-    #[pyo3(signature = (format, rows, links, *, ignored=Vec::new(), bound=Vec::new()))]
-    fn drafted<'py>(
-        py: Python<'py>,
-        format: &str,
-        rows: Vec<DraftedRow<'py>>,
-        links: Vec<(usize, usize)>,
-        ignored: Vec<usize>,
-        bound: Vec<usize>,
-    ) -> PyResult<Self> {
-        let _running = Running::begin();
-        if links.iter().any(|&(one, other)| one.max(other) >= rows.len()) {
-            return Err(PyIndexError::new_err("a link to no message"));
-        }
-        let (mut draft, mut notes) = (Draft::with_capacity(rows.len()), Notes::default());
-        notes.bound.extend(bound);
-        for (of, role, calls, answers, is_user_turn) in rows {
-            let body = &mut of.borrow_mut().body;
-            (body.is_thoughtful, body.is_uncommon) = (true, true);
-            body.calls = calls.into_iter().map(Id::of).collect::<PyResult<_>>()?;
-            body.answers = answers.into_iter().map(Id::of).collect::<PyResult<_>>()?;
-            notes.take(py, body)?;
-            draft.close(body, &Speaker::of(role), is_user_turn)?;
-        }
-        Ok(Self::of(Columns::group(draft, &links), Facts { ignored, ..notes.facts(format) }))
-    }
-
     /// The same messages with other facts.
     #[pyo3(signature = (*, ignored=None, user_first=None, bound=None, opening=None, unknown=None))]
     fn replace(
@@ -237,52 +190,19 @@ impl Conversation {
     /// The same conversation with other messages in place of those with these indices. Its units stay.
     fn with_messages(&self, py: Python<'_>, messages: HashMap<usize, Bound<'_, PyTuple>>) -> PyResult<Self> {
         let _running = Running::begin();
-        let first = (0..self.all().len()).find(|&at| messages.contains_key(&self.index(at)));
-        let first = first.unwrap_or(self.all().len());
-        let mut draft = self.columns.of.beginning(py, first);
-        for at in first..self.all().len() {
-            match messages.get(&self.index(at)) {
-                Some(message) => draft.take(message)?,
-                None => draft.copy(py, &self.columns.of, at),
-            }
-        }
-        let columns = Columns { of: draft, units: self.columns.units.clone() };
-        Ok(Self::of(Arc::new(columns), self.facts.clone_ref(py)))
+        derived::with_messages(self, py, &messages)
     }
 
     /// These messages with those of another list after them, whose indices go on from `start`. Their units are unknown:
     /// each message is one by itself. None if the others, read alone, are not the same as after these.
     fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Option<Self> {
-        if self.facts.format == "gemini" && gemini::answers_by_name(&self.columns, &other.columns) {
-            return None;
-        }
-        let mut draft = self.columns.of.beginning(py, self.all().len());
-        for (at, row) in other.all().iter().enumerate() {
-            draft.copy(py, &other.columns.of, at);
-            draft.end_at(row.index + start);
-        }
-        Some(self.by_themselves(draft))
+        derived::followed_by(self, py, other, start)
     }
 
     /// These messages without the texts of those that call tools with long inputs: these texts aren't Python strings,
     /// so nothing else holds them. Units are unknown.
     fn light(&self, py: Python<'_>) -> Self {
-        let of = &self.columns;
-        let is_long = |at: &usize| {
-            let inputs = of.pieces(*at).iter().filter(|(_, kind)| *kind == PieceKind::ToolInput);
-            !of.calls(*at).is_empty() && inputs.map(|(text, _)| text.as_str().len()).sum::<usize>() > LONG_INPUT
-        };
-        let Some(first) = (0..self.all().len()).find(is_long) else {
-            return Self::of(of.clone(), self.facts.clone_ref(py));
-        };
-        let mut draft = of.of.beginning(py, first);
-        for at in first..self.all().len() {
-            draft.copy(py, &of.of, at);
-            if is_long(&at) {
-                draft.leave_out_texts();
-            }
-        }
-        self.by_themselves(draft)
+        derived::light(self, py)
     }
 
     /// The indices of the messages without their texts, from an index on.
@@ -301,47 +221,9 @@ impl Conversation {
         PyTuple::new(py, (first..self.all().len()).map(|at| self.made(&make, at)).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// The indices of the last entries that a prompt has in the same place as the next prompt, and as the one before.
-    /// `floats`: whether something is put before the last user turn.
-    #[pyo3(name = "shared_ends")]
-    fn py_shared_ends(&self, floats: bool) -> (Option<usize>, Option<usize>) {
-        self.shared_ends(floats)
-    }
-
-    /// The number of system entries at the beginning of the list.
-    #[pyo3(name = "leading_system")]
-    fn py_leading_system(&self) -> usize {
-        self.leading_system()
-    }
-
-    /// The index of the first message that holds a text word for word.
-    fn quoting(&self, text: &Bound<'_, PyString>) -> PyResult<Option<usize>> {
-        let _running = Running::begin();
-        let (py, text) = (text.py(), bytes_of(text)?);
-        let quote = memchr::memmem::Finder::new(&text);
-        for at in 0..self.all().len() {
-            for (piece, _) in self.columns.pieces(at) {
-                let holds = match piece {
-                    Source::Replaced(_, original) => quote.find(&bytes_of(original.bind(py))?).is_some(),
-                    _ => quote.find(piece.as_str().as_bytes()).is_some(),
-                };
-                if holds {
-                    return Ok(Some(self.index(at)));
-                }
-            }
-        }
-        Ok(None)
-    }
-
     /// Whether the entry of this index is a message.
     pub fn __contains__(&self, index: usize) -> bool {
         self.all().get(self.place_of(index)).is_some_and(|row| row.index == index)
-    }
-
-    /// Index and role of the first message that is not the system's.
-    fn first_said(&self, py: Python<'_>) -> Option<(usize, Py<PyString>)> {
-        let first = (0..self.all().len()).find(|&at| self.columns.role(at) != Role::System)?;
-        Some((self.index(first), self.columns.of.roles[self.all()[first].role].shown.clone_ref(py)))
     }
 
     /// Whether two calls have one id.
@@ -356,45 +238,17 @@ impl Conversation {
         (0..self.all().len()).flat_map(ids).collect()
     }
 
-    /// The index of the entry that begins the last turn among the first `known` entries. 0 if it is uncertain that
-    /// earlier entries stay the same when they are converted.
-    ///
-    /// A turn begins where the assistant speaks after others, or the user after the assistant, and all calls before it are
-    /// answered before it.
-    fn last_turn_within(&self, known: usize) -> usize {
-        self.turn_within(known).unwrap_or(0)
-    }
-
     /// The same conversation, read from a part of a list. `indices` are those of the part's entries in the list.
     pub(super) fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
         let _running = Running::begin();
-        let place =
-            |at: &usize| indices.get(*at).copied().ok_or_else(|| PyIndexError::new_err(format!("no index {at}")));
-        let places = |of: &[usize]| of.iter().map(place).collect::<PyResult<Vec<_>>>();
-        let mut draft = self.columns.of.beginning(py, self.all().len());
-        for row in &mut draft.rows {
-            row.index = place(&row.index)?;
-        }
-        let columns = Columns { of: draft, units: self.columns.units.clone() };
-        let mut facts = self.facts.clone_ref(py);
-        (facts.bound, facts.opening) = (places(&facts.bound)?, places(&facts.opening)?);
-        facts.ignored = places(&facts.ignored)?;
-        Ok(Self::of(Arc::new(columns), facts))
+        derived::renumbered(self, py, &indices)
     }
 
     /// The same conversation without the messages of these indices.
     fn without(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> PyResult<Self> {
         let _running = Running::begin();
         let gone: HashSet<usize> = indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?;
-        let mut draft = Draft::with_capacity(self.all().len());
-        let (mut numbers, mut unit_of) = (HashMap::new(), Vec::new());
-        for at in (0..self.all().len()).filter(|&at| !gone.contains(&self.index(at))) {
-            draft.copy(py, &self.columns.of, at);
-            let next = numbers.len();
-            unit_of.push(*numbers.entry(self.unit(at)).or_insert(next));
-        }
-        let units = Units::new(unit_of, numbers.len());
-        Ok(Self::of(Arc::new(Columns { of: draft, units }), self.facts.clone_ref(py)))
+        Ok(derived::without(self, py, &gone))
     }
 
     #[getter]
@@ -500,14 +354,6 @@ impl Conversation {
         Ok(self.columns.units.unit_of().iter().map(|&unit| kept_units[unit]).collect())
     }
 
-    /// The indices of the messages in units that are not kept, unit after unit.
-    pub(super) fn dropped_indices(&self, kept_units: Vec<bool>) -> PyResult<Vec<usize>> {
-        let _running = Running::begin();
-        self.check(kept_units.len())?;
-        let dropped = (0..kept_units.len()).filter(|&unit| !kept_units[unit]);
-        Ok(dropped.flat_map(|unit| self.columns.units.members(unit)).map(|&at| self.index(at)).collect())
-    }
-
     /// Index and text of each message of the user with one text that is a unit by itself, if the text begins like this.
     fn lone_texts<'py>(&self, py: Python<'py>, beginning: &str) -> Vec<(usize, Bound<'py, PyString>)> {
         let of = &self.columns;
@@ -542,33 +388,6 @@ impl Conversation {
         Ok(text.call_method0(interned!(py, "strip"))?.cast_into()?)
     }
 
-    /// The unit with the last user turn.
-    pub fn last_user_turn(&self) -> Option<usize> {
-        self.last_turn().map(|at| self.unit(at))
-    }
-
-    /// The unit whose tool calls or results no assistant message has reacted to yet.
-    ///
-    /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
-    /// followed by text of the user. A thought alone answers nothing: the model is still working. A message that holds
-    /// the results of its own calls is open if nothing follows them in it.
-    fn open_tool_loop(&self) -> Option<usize> {
-        let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
-        let last = (0..self.all().len()).rev().find(speaks)?;
-        let is_open = self.columns.calls_tools(self.unit(last)) || self.columns.ends_with_tool(last);
-        is_open.then(|| self.unit(last))
-    }
-
-    /// The index from which on the model speaks in the open tool loop, after the user's last turn before it, and the
-    /// index of its first message there. None without a loop.
-    pub(super) fn loop_start(&self) -> Option<(usize, Option<usize>)> {
-        let first = self.index(*self.columns.units.members(self.open_tool_loop()?).first()?);
-        let turns = self.all().iter().rev().filter(|row| row.is_user_turn);
-        let start = turns.map(|row| row.index).find(|&index| index < first).map_or(0, |turn| turn + 1);
-        let said = self.all().iter().filter(|row| self.columns.role_of(row) == Role::Assistant);
-        Some((start, said.map(|row| row.index).find(|&index| index >= start)))
-    }
-
     /// The unit with the last assistant message before the last user turn: the reply that the user answers, as in "yes, the
     /// second one".
     fn answered_reply(&self) -> Option<usize> {
@@ -579,27 +398,6 @@ impl Conversation {
         Some(self.unit(reply))
     }
 
-    /// The unit in which the model began the turn of an open tool loop, if with thinking.
-    ///
-    /// With thinking enabled, Anthropic refuses a turn that does not begin with it. OpenAI has no such rule.
-    fn thoughts_of_open_loop(&self) -> Option<usize> {
-        if self.facts.format == "openai_responses" {
-            return None;
-        }
-        let (_, opening) = self.loop_start()?;
-        let at = self.all().iter().position(|row| Some(row.index) == opening)?;
-        let thinks = self.columns.pieces(at).iter().any(|(_, kind)| *kind == PieceKind::Thinking);
-        thinks.then(|| self.unit(at))
-    }
-
-    /// The unit with the user turn that an open tool loop works on: the last one before it. It is not the last user turn if
-    /// the user also writes next to a result.
-    fn turn_of_open_loop(&self) -> Option<usize> {
-        let (start, _) = self.loop_start()?;
-        let at = self.all().iter().position(|row| row.index + 1 == start)?;
-        Some(self.unit(at))
-    }
-
     /// The units that are always kept, with the reason: system, last user turn, open tool loop and its user turn, bound
     /// ones.
     ///
@@ -607,36 +405,14 @@ impl Conversation {
     #[pyo3(signature = (*, thoughts=true))]
     fn pins<'py>(&self, py: Python<'py>, thoughts: bool) -> PyResult<Bound<'py, PyDict>> {
         let _running = Running::begin();
-        let pins = PyDict::new(py);
-        let pin = |unit: usize, why: &Bound<'_, PyString>| {
-            if pins.contains(unit)? { Ok(()) } else { pins.set_item(unit, why) }
-        };
-        let (turn, open) = (interned!(py, "last user turn"), interned!(py, "open tool loop"));
-        let opening = self.thoughts_of_open_loop().filter(|_| thoughts);
-        let of_system = self.system_units().into_iter().map(|unit| (unit, interned!(py, "system")));
-        let of_turns = [self.last_user_turn(), self.turn_of_open_loop()].into_iter().flatten().map(|unit| (unit, turn));
-        let of_loop = [self.open_tool_loop(), opening].into_iter().flatten().map(|unit| (unit, open));
-        of_system.chain(of_turns).chain(of_loop).try_for_each(|(unit, why)| pin(unit, why))?;
-        let bound = self.facts.bound.iter().filter(|index| thoughts || !self.facts.opening.contains(index));
-        for unit in self.units_of(&bound.copied().collect()) {
-            pin(unit, interned!(py, "bound to what the provider holds"))?;
-        }
-        Ok(pins)
+        self.pinned(py, thoughts)
     }
 
     /// The units always kept only for their text, although they may hold tool results: a user may write in the message that
     /// answers a call, and a system message be bound to one.
     fn kept_for_words<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyFrozenSet>> {
         let _running = Running::begin();
-        let mut units: BTreeSet<usize> = self.system_units().into_iter().collect();
-        units.extend(self.last_user_turn().into_iter().chain(self.turn_of_open_loop()));
-        for unit in self.open_tool_loop().into_iter().chain(self.thoughts_of_open_loop()) {
-            units.remove(&unit);
-        }
-        for unit in self.units_of(&self.facts.bound.iter().copied().collect()) {
-            units.remove(&unit);
-        }
-        PyFrozenSet::new(py, units)
+        PyFrozenSet::new(py, self.pinned_for_words())
     }
 
     /// Message index -> unit, unit after unit.
@@ -689,9 +465,6 @@ impl Conversation {
         Ok((py.get_type::<Self>(), self.values(py)?))
     }
 }
-
-type DraftedRow<'py> =
-    (Bound<'py, EntryDraft>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyString>>, bool);
 
 fn drafted(messages: &Bound<'_, PyTuple>) -> PyResult<Draft> {
     let mut draft = Draft::with_capacity(messages.len());

@@ -136,7 +136,7 @@ impl Looked<'_, '_> {
                 }
                 PieceKind::ToolResult if is_long(text.as_str(), least) => {
                     let result = texts.iter().find(|each| each.piece == number);
-                    let found = result.map_or(Ok(Vec::new()), |_| Repeat::all(py, || &into.seen, text.as_str()))?;
+                    let found = result.map_or(Ok(Vec::new()), |_| Repeat::all(py, &into.seen, text.as_str()))?;
                     let without: Vec<_> = found.iter().map(|repeat| (repeat.lines.start, repeat.lines.end)).collect();
                     let empty = interned!(py, "");
                     let (call, tool) = result.map_or((empty, empty), |each| (&each.call, &each.tool));
@@ -252,7 +252,10 @@ impl Echoes {
         let found = echoes.map(of).collect();
         let mut readings = self.readings();
         readings.insert(0, reading);
-        readings.truncate(MAX_CONVERSATIONS);
+        let kept = readings.len().min(MAX_CONVERSATIONS);
+        let forgotten = readings.split_off(kept);
+        drop(readings);
+        drop(forgotten); // not while the list is locked: a text may be of a class with a `__del__`
         Ok((Some(RowHashes(hashes)), found))
     }
 }

@@ -5,7 +5,6 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use super::fields::{Fields, is_list, listed, string_of, text_of};
 use super::json::json_value;
 use super::strings::{Id, of_bytes};
-use crate::exit::Running;
 use crate::interned::interned;
 
 const MAX_DEPTH: usize = 12;
@@ -50,10 +49,7 @@ fn is_signed_at(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
 }
 
 /// Every string in an input that isn't a key, in reading order. `is_text` says that a string is free text, not JSON.
-#[pyfunction]
-#[pyo3(signature = (value, *, is_text=false))]
 pub fn input_texts<'py>(value: &Bound<'py, PyAny>, is_text: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
-    let _running = Running::begin();
     let mut found = Vec::new();
     match value.cast::<PyString>() {
         Err(_) => strings(value, 0, &mut found)?,

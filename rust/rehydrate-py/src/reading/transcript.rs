@@ -125,17 +125,13 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     Ok(Conversation::of(Columns::group(draft, &links), facts))
 }
 
-/// Return whether the model may have seen a line: by its type, on any branch.
-#[pyfunction]
+/// Whether the model may have seen a line: by its type, on whatever branch it is.
 pub fn line_is_seen(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let _running = Running::begin();
     Ok(kind_of(Fields::needed(entry, 0, String::new)?)? != Kind::Unseen)
 }
 
-/// Return the content of a line that the model saw.
-#[pyfunction]
+/// The content of a line that the model saw.
 pub fn line_content<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let _running = Running::begin();
     let entry = Fields::needed(entry, 0, String::new)?;
     let is_queued = entry.kind()?.name() == "attachment";
     content_of(entry, if is_queued { Kind::Queued } else { Kind::User })

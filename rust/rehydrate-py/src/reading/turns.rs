@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use rehydrate_core::conversation::{PieceKind, Role};
 use rustc_hash::FxHashSet;
 
 use super::anthropic::begins_with_thought;
 use super::conversation::Conversation;
-use super::strings::Id;
+use super::strings::{Id, Source};
+use crate::convert::bytes_of;
 use crate::interned::interned;
 
 impl Conversation {
@@ -31,8 +33,26 @@ impl Conversation {
         Ok(())
     }
 
-    /// See `last_turn_within`; None if it is not certain.
-    pub(super) fn turn_within(&self, known: usize) -> Option<usize> {
+    /// The position of the message that begins the open tool loop: the first assistant message after the last that is
+    /// neither the assistant's nor an answer.
+    fn loop_opening(&self) -> Option<usize> {
+        let (of, mut first) = (&self.columns, None);
+        for at in (0..self.all().len()).rev() {
+            if of.role(at) == Role::Assistant {
+                first = Some(at);
+            } else if of.answers(at).is_empty() && of.role(at) != Role::System {
+                break;
+            }
+        }
+        first
+    }
+
+    /// The index of the entry that begins the last turn among the first `known` entries; None where it is not certain that
+    /// what is before it stays as it is when it is converted.
+    ///
+    /// A turn begins where the assistant speaks after others, or the user after the assistant, and all calls before it are
+    /// answered before it.
+    pub fn turn_within(&self, known: usize) -> Option<usize> {
         let of = &self.columns;
         let count = self.all().len();
         let all: FxHashSet<&[u8]> = of.of.calls.iter().map(Id::as_bytes).collect();
@@ -67,6 +87,30 @@ impl Conversation {
             }
         }
         start
+    }
+
+    /// Index and role of the first message that is not the system's.
+    pub fn first_said<'py>(&self, py: Python<'py>) -> Option<(usize, Bound<'py, PyString>)> {
+        let first = (0..self.all().len()).find(|&at| self.columns.role(at) != Role::System)?;
+        Some((self.index(first), self.columns.of.roles[self.all()[first].role].shown.bind(py).clone()))
+    }
+
+    /// The index of the first message that holds a text word for word.
+    pub fn quoting(&self, text: &Bound<'_, PyString>) -> PyResult<Option<usize>> {
+        let (py, text) = (text.py(), bytes_of(text)?);
+        let quote = memchr::memmem::Finder::new(&text);
+        for at in 0..self.all().len() {
+            for (piece, _) in self.columns.pieces(at) {
+                let holds = match piece {
+                    Source::Replaced(_, original) => quote.find(&bytes_of(original.bind(py))?).is_some(),
+                    _ => quote.find(piece.as_str().as_bytes()).is_some(),
+                };
+                if holds {
+                    return Ok(Some(self.index(at)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The index of the message in which the user spoke last.

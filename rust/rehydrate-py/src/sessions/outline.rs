@@ -97,13 +97,16 @@ impl SessionOutline {
             ));
         }
         lines.push("What the user said:".to_owned());
-        for (number, (time, text)) in self.turns.iter().enumerate() {
-            if self.omitted_turns > 0 && number == FIRST_TURNS {
-                lines.push(format!("- [{} more]", grouped(self.omitted_turns as u64)));
-            }
+        let said = |(time, text): &(String, String)| {
             let time = time.get(..TIME_CHARS).map(|time| format!("{time} ")).unwrap_or_default();
-            lines.push(format!("- {time}{}", one_line(text)));
+            format!("- {time}{}", one_line(text))
+        };
+        let (first, last) = self.turns.split_at(FIRST_TURNS.min(self.turns.len()));
+        lines.extend(first.iter().map(said));
+        if self.omitted_turns > 0 {
+            lines.push(format!("- [{} more]", grouped(self.omitted_turns as u64)));
         }
+        lines.extend(last.iter().map(said));
         if !self.names.is_empty() {
             lines.push("Names by their use:".to_owned());
             lines.extend(self.names.iter().map(|(heading, names)| format!("{heading}: {}", names.join(", "))));

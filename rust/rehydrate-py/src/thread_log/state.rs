@@ -5,7 +5,8 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::written;
 use crate::exit::Running;
-use crate::interned::{interned, record};
+use crate::interned::interned;
+use crate::layout::history::History;
 use crate::plain::names_of;
 
 type Any<'py> = Bound<'py, PyAny>;
@@ -14,35 +15,6 @@ type Any<'py> = Bound<'py, PyAny>;
 const COUNTS: [&str; 5] = ["seen", "turn", "job_tokens", "prompts", "compactions"];
 /// Fields of its prompt that only grow.
 const LISTS: [&str; 3] = ["sections", "tools", "late_bound"];
-
-record! {
-    struct History<'py> {
-        entries: Bound<'py, PyTuple>,
-        tokens: Any<'py>,
-        /// Empty: no entry was left out.
-        entry_indices: Any<'py>,
-    }
-}
-
-impl<'py> History<'py> {
-    /// The index in the thread of the entry at a position.
-    fn index_of(&self, position: usize) -> PyResult<usize> {
-        if self.entry_indices.is_empty()? { Ok(position) } else { self.entry_indices.get_item(position)?.extract() }
-    }
-
-    /// The number of first entries that both have, each with the same index.
-    fn shared(&self, other: &Self) -> PyResult<usize> {
-        let entries = shared(&self.entries, &other.entries);
-        let mut same = match (self.entry_indices.cast(), other.entry_indices.cast()) {
-            (Ok(indices), Ok(others)) => shared(indices, others),
-            _ => 0,
-        };
-        while same < entries && self.index_of(same)? == other.index_of(same)? {
-            same += 1;
-        }
-        Ok(same.min(entries))
-    }
-}
 
 /// The content of the record of a state, compared with the state that was recorded before it. `entries` are those of the thread.
 ///
@@ -139,12 +111,11 @@ fn new_of<'py>(now: &Any<'py>, old: &Any<'py>, path: &str) -> PyResult<Bound<'py
 /// it was added, the shown form.
 fn new_of_history<'py>(ir: &Any<'py>, old: &Any<'py>, entries: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     let py = ir.py();
-    let (now, old): (History<'py>, History<'py>) =
-        (ir.getattr("history")?.extract()?, old.getattr("history")?.extract()?);
-    let same = now.shared(&old)?;
+    let (now, old) = (History::of(ir.getattr("history")?)?, History::of(old.getattr("history")?)?);
+    let same = shared_rows(&now, &old)?;
     let (added, rest) = (entries.len()?, PyList::empty(py));
     for position in same..now.entries.len() {
-        let (index, entry) = (now.index_of(position)?, now.entries.get_item(position)?);
+        let (index, entry) = (now.entry_index(position)?, now.entries.get_item(position)?);
         let row = PyList::new(py, [index.into_pyobject(py)?.into_any(), now.tokens.get_item(position)?])?;
         if index >= added || !entries.call_method1(interned!(py, "at"), (index,))?.is(&entry) {
             row.append(written(&entry, &format!("history.entries[{index}]"))?)?;
@@ -155,6 +126,16 @@ fn new_of_history<'py>(ir: &Any<'py>, old: &Any<'py>, entries: &Any<'py>) -> PyR
     fields.set_item("same", same)?;
     fields.set_item("rest", rest)?;
     Ok(fields)
+}
+
+/// How many entries both begin with, each with the same index.
+fn shared_rows(one: &History<'_>, other: &History<'_>) -> PyResult<usize> {
+    let entries = shared(&one.entries, &other.entries);
+    let mut same = shared(&one.indices, &other.indices);
+    while same < entries && one.entry_index(same)? == other.entry_index(same)? {
+        same += 1;
+    }
+    Ok(same.min(entries))
 }
 
 /// The number of first objects that both have.
