@@ -15,7 +15,7 @@ from rehydrate.context import ContextJIT
 
 
 def ask_a_model(request: dict) -> dict:
-    """What `client.chat.completions.create(**request)` would answer, as a dict."""
+    """The answer of `client.chat.completions.create(**request)`, as a dict."""
     last = request["messages"][-1]
     if last["role"] == "user" and "berth" not in last["content"]:
         return {"role": "assistant", "content": "Nothing unusual."}

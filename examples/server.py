@@ -87,7 +87,7 @@ class Conversations:
         self._kept: OrderedDict[str, Conversation] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of open conversations."""
         return len(self._kept)
 
     def get(self, id_: str) -> Context | None:

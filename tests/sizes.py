@@ -13,7 +13,7 @@ from typing import TypeVar
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 IS_DEEP = PROFILE == "deep"
 PATIENCE_SECONDS = 600
-"""What hangs is told from a busy machine by this."""
+"""It distinguishes what hangs from a busy machine."""
 
 T = TypeVar("T")
 

@@ -155,7 +155,7 @@ def test_right_and_wrong_answers_are_counted_for_each_strategy(cases, provider):
     assert lines[9] == ["keep_last", *("1.00", "(2)", "1.00", "(2)", "0.00", "(2)", "1.00", "(2)")]
 
 
-def test_the_judge_is_told_what_counts_and_its_verdicts_are_counted(cases, tmp_path):
+def test_the_judge_gets_the_criteria_and_its_verdicts_are_counted(cases, tmp_path):
     entries = [longmemeval(), longmemeval("q_abs"), longmemeval("q3", "single-session-preference")]
     others = read_cases([write(tmp_path / "long.json", entries)])
     told = [judge_prompt(case, "Rome") for case in (cases[0], *others)]

@@ -62,7 +62,7 @@ def test_a_number_has_the_digits_that_count(value, text):
     assert number(value) == text
 
 
-def test_peers_are_told_as_multiples_of_ours():
+def test_peers_are_reported_as_multiples_of_ours():
     assert times(Timing(2.0), [("slow", Timing(5.0)), ("unmeasured", None)]) == "slow takes 2.5 x"
     assert times(None, [("slow", Timing(5.0))]) == ""
 
@@ -102,7 +102,7 @@ def test_the_exponent_of_a_straight_line_is_one_and_of_a_square_two():
     assert of_n_log_n(*sizes) == pytest.approx(grown)
 
 
-def test_two_threads_are_told_beside_one():
+def test_two_threads_are_reported_next_to_one():
     one = {"case": "cold", "threads": 1, "per_second": 40.0, "speedup": 1.0}
     two = {"case": "cold", "threads": 2, "per_second": 78.0, "speedup": 1.95}
     text = "\n".join(threads(nothing_measured(threads=[one, two])))
@@ -160,7 +160,7 @@ def test_the_report_names_the_machine_that_the_figures_were_made_on_not_the_one_
     assert "Noisy" not in text
 
 
-def test_steps_that_are_measured_again_are_told_with_their_commit(tmp_path, monkeypatch):
+def test_steps_that_are_measured_again_are_reported_with_their_commit(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "KEPT", tmp_path)
     steps = [Step(name, (sys.executable, "-c", f"print('{name}')")) for name in ("jit", "growth")]
     monkeypatch.setattr(running, "steps", lambda data, size: steps)
@@ -187,7 +187,7 @@ def test_the_report_says_how_long_each_step_took_and_which_ones_others_disturbed
     assert "so their times are too long: jit 30%.**" in text
 
 
-def test_a_part_that_fails_is_told_with_its_reason_and_the_others_go_on(tmp_path, monkeypatch):
+def test_a_part_that_fails_is_reported_with_its_reason_and_the_others_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "KEPT", tmp_path)
     assert running.measure(Step("good", (sys.executable, "-c", "print(1)"))) == ""
     why = running.measure(
@@ -248,7 +248,7 @@ def test_a_quick_run_leaves_out_only_steps_that_there_are():
     assert all(len(set(each)) == len(each) for each in names)
 
 
-def test_the_quick_table_has_the_figures_with_a_target_beside_the_quick_run_before(tmp_path):
+def test_the_quick_table_has_the_figures_with_a_target_next_to_the_quick_run_before(tmp_path):
     one = {"case": "cold", "threads": 1, "per_second": 40.0, "speedup": 1.0}
     two = {"case": "cold", "threads": 2, "per_second": 78.0, "speedup": 1.95}
     fast = Part(
@@ -292,7 +292,7 @@ def test_a_row_with_a_target_says_what_limits_it(rows):
     assert [row.case for row in rows(nothing_measured()) if row.is_wanted and not row.limit] == []
 
 
-def test_a_report_of_record_is_told_what_it_must_not_say():
+def test_a_report_of_record_refuses_what_it_must_not_say():
     table = [
         "- **Noisy: others took more**",
         "| import | <= 60 ms |  | **97 ms** | NOT MET | bare Python 22 ms | loading |",

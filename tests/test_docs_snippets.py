@@ -60,7 +60,7 @@ def examples(page: Path) -> list[Example]:
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """A temporary directory beside the repository's examples, without keys and network."""
+    """A temporary directory next to the repository's examples, without keys and network."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     for key in KEYS:

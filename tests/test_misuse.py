@@ -235,7 +235,7 @@ def test_an_entry_that_no_provider_reads_is_refused_when_it_is_added(provider, w
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
-def test_what_chat_writes_beside_a_text_is_not_sent_to_who_refuses_it(provider):
+def test_other_keys_of_chat_are_not_sent_to_those_that_refuse_them(provider):
     dumped = {"role": "assistant", "content": "8443.", "refusal": None, "tool_calls": None}
     dumped |= {"annotations": [], "audio": None, "function_call": None}
     context = Context(provider=provider)
@@ -287,7 +287,7 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("case", UNKNOWN)
-def test_a_role_that_nobody_knows_is_refused_and_never_emptied(case, door):
+def test_an_unknown_role_is_refused_and_never_emptied(case, door):
     roles, index, said = UNKNOWN[case]
     talk = [{"role": role, "content": f"words of {role}"} for role in roles.split()]
     with pytest.raises(InvalidMessageError, match=said) as caught:
@@ -297,7 +297,7 @@ def test_a_role_that_nobody_knows_is_refused_and_never_emptied(case, door):
 
 
 @pytest.mark.parametrize("case", UNKNOWN)
-def test_validate_finds_every_role_that_nobody_knows(case):
+def test_validate_finds_every_unknown_role(case):
     roles, index, _ = UNKNOWN[case]
     talk = [{"role": role, "content": f"words of {role}"} for role in roles.split()]
     found = [each.index for each in rehydrate.validate(talk) if each.rule == "unknown_role"]
@@ -324,7 +324,7 @@ def test_a_role_that_the_scoring_knows_is_taken():
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None, 0, 257])
-def test_a_whole_number_is_no_bool_and_lies_in_its_range(value: Any):
+def test_a_whole_number_is_not_a_bool_and_is_in_its_range(value: Any):
     with pytest.raises(InvalidArgumentError, match=r"threads is .*; pass a whole number from 1 to"):
         check_whole("threads", value, 1, 256)
 

@@ -212,7 +212,7 @@ CHAT = [
 ]
 
 
-def test_a_message_is_kept_in_part_where_its_first_half_still_stands():
+def test_a_message_is_kept_in_part_if_its_first_half_is_still_there():
     shortened = CHAT[0]["content"][:30]
     kept = restored(CHAT, [(0, shortened), (1, "[cleared]"), (2, None)])
     assert kept == [{**CHAT[0], "content": shortened}, {**CHAT[1], "content": "[cleared]"}, CHAT[2]]
@@ -233,7 +233,7 @@ def test_trim_messages_gives_back_the_very_messages_and_is_timed():
     assert kept.seconds > 0
 
 
-def test_a_result_stands_behind_its_call_when_the_user_spoke_in_between():
+def test_a_result_is_after_its_call_when_the_user_spoke_in_between():
     spoken = [
         {"role": "user", "content": "List it."},
         {
@@ -255,7 +255,7 @@ def scored(method: str, retained: float, cost: float = 0.2, violations: int = 0)
     return Measured(method, scores, scores)
 
 
-def test_a_peer_over_the_budget_or_with_broken_output_does_not_stand_beside_ours():
+def test_a_peer_over_the_budget_or_with_broken_output_is_not_compared():
     found = [
         scored("honest", 0.5),
         scored("too much", 0.9, cost=0.3),

@@ -68,7 +68,7 @@ def output() -> list[Any]:
 
 
 def conversation(provider: str) -> list[Any]:
-    """Return an answer with a call, its result, and text behind it, as programs append them."""
+    """Return an answer with a call, its result, and text after it, as programs append them."""
     if provider == "anthropic":
         result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "8443"}
         said = {"role": "assistant", "content": answer().content}

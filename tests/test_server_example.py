@@ -236,7 +236,7 @@ def test_only_so_many_conversations_are_kept_and_none_that_speaks_is_given_up(
     anyio.run(main)
 
 
-def test_a_conversation_that_is_deleted_in_the_middle_of_a_turn_begins_anew(
+def test_a_conversation_that_is_deleted_in_the_middle_of_a_turn_begins_again(
     example: ModuleType, tmp_path: Path
 ):
     """Turns that wait, and those that come later, find a context that is stored."""

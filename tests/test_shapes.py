@@ -72,7 +72,7 @@ def test_every_session_is_valid_in_its_format_and_long_enough(shape: str) -> Non
 
 
 @every_shape
-def test_what_is_needed_stands_before_and_not_in_the_last_user_turn(shape: str) -> None:
+def test_what_is_needed_is_before_and_not_in_the_last_user_turn(shape: str) -> None:
     for log in logs(shape):
         found = cases(log)
         assert found, log.name

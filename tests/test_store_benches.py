@@ -84,7 +84,7 @@ def session():
         ("context", False, False),
     ],
 )
-def test_breaks_are_told_apart(session, layout, swaps, compacts):
+def test_kinds_of_breaks_are_distinguished(session, layout, swaps, compacts):
     found = measure(session, layout, WAY, 9_000)
     assert (found.swaps > 0) == swaps == (found.lost > 0)
     assert (found.compactions > 0) == compacts

@@ -61,7 +61,7 @@ def test_what_is_cleared_is_worked_out_again_and_is_the_same():
 
 
 @pytest.mark.parametrize("limit", [0, -1, MIB - 1, 64.0, True, "64 MiB"])
-def test_a_limit_that_is_none_is_refused(limit: object):
+def test_a_limit_that_is_invalid_is_refused(limit: object):
     with pytest.raises(InvalidArgumentError, match="limit_bytes is"):
         cache_limit(limit)
     assert cache_limit() == DEFAULT_LIMIT_BYTES

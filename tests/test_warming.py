@@ -96,7 +96,7 @@ def test_what_fails_is_named_without_its_words_and_stops_nothing(tmp_path: Path)
     assert names(warmed)[2] == "agent"
 
 
-def test_a_model_that_is_behind_no_sdk_has_nothing_to_load():
+def test_a_model_without_an_sdk_has_nothing_to_load():
     assert not warm_up(models=[ScriptedModel(["x"])]).failed
 
 
@@ -185,7 +185,7 @@ anyio.run(main)
 """
 
 
-# The cache's own figure is the memory that the process holds, and it is small beside the texts.
+# The cache's own figure is the memory that the process holds; that of the texts is much larger.
 
 
 PROGRAM = """

@@ -1,6 +1,6 @@
 """The files and lines of each distribution, against the budget: `python -m tools.budget`.
 
-Exit code 1 where there is more than tools/budget.toml allows.
+Exit code 1 if there is more than tools/budget.toml allows.
 """
 
 from __future__ import annotations

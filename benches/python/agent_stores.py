@@ -32,7 +32,7 @@ FILES = 200
 
 
 def row(name: str, seconds: list[float], beside: str = "") -> Row:
-    """Return the median as a row, beside the 99th percentile."""
+    """Return the median as a row, next to the 99th percentile."""
     ordered = sorted(seconds)
     p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
     if len(ordered) > 1:

@@ -1,4 +1,4 @@
-"""A cold compaction beside the plain Python that a user would write with MiniLM.
+"""A cold compaction compared with the plain Python that a user would write with MiniLM.
 
     python -m benches.python.baseline [FOLDER] [--units N]
 

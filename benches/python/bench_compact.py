@@ -1,4 +1,4 @@
-"""One compaction end to end, from dicts to dicts, beside today's usual tools."""
+"""One compaction end to end, from dicts to dicts, compared with today's usual tools."""
 
 from __future__ import annotations
 

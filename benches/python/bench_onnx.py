@@ -1,4 +1,4 @@
-"""MiniLM through ONNX Runtime on messages of mixed lengths, beside the ways a user would write it.
+"""MiniLM through ONNX Runtime on messages of mixed lengths, and the ways a user would write it.
 
     python -m benches.python.bench_onnx [FOLDER] [--texts N] [--rounds N]
 

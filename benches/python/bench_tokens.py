@@ -1,4 +1,4 @@
-"""Counting and tokenising the texts of a session, one thread, beside tiktoken and tokenizers."""
+"""Counting and tokenising the texts of a session, one thread, against tiktoken and tokenizers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ laid out in these ways, and sent through the simulated cache:
 
     no cache        every token at the full price: on Anthropic, a prompt without any mark
     cached          what an agent without Rehydrate sends at its best: no memories, no clock, the
-                    whole history behind a system prompt that never changes, its end marked
+                    whole history after a system prompt that never changes, its end marked
     clock in front  memories and the time of the request stand in the system prompt; its end and the
                     last message are marked: the layout of many an agent
     memory in front the same without the clock: the system prompt is another in every user turn
@@ -22,13 +22,13 @@ laid out in these ways, and sent through the simulated cache:
                     tokens. It sends less; the others, but for
                     `cached`, send the same
     background      the same, summarised in the background by the context store and swapped in
-    store each turn the context store written anew for every request, behind the rules, and the last
-                    20 messages; without memories and the clock
+    store each turn the context store, written again for every request, after the rules, and the
+                    last 20 messages; without memories and the clock
 
 The coding sessions do not hold their tools and system prompt; a stand-in of the size that their
-first bill tells (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
-compaction in three of them, at which the history begins anew. `billed` is what the provider charged
-for the prompts as Claude Code had sent them (its cache lives for an hour).
+first bill shows (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
+compaction in three of them, at which the history begins again. `billed` is what the provider
+charged for the prompts as Claude Code had sent them (its cache lives for an hour).
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def _static(name: str, text: str) -> list[Section]:
 
 
 asked: list[Request] = []
-"""The request in progress: what a source may know beside the user's words."""
+"""The request in progress: what a source may know besides the user's words."""
 
 
 def _context(session: Session, way: Way, layout: str, budget: Budget, writer: _Writer) -> Context:

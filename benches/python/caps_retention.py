@@ -1,11 +1,11 @@
-"""What capped tool results still hold of what an agent needed of them, beside naive truncation.
+"""What capped tool results still hold of what an agent needed of them, against naive truncation.
 
     python -m benches.python.caps_retention
 
 The conversations are not part of this repository. Their folder is `REHYDRATE_DATA`, or
 `../shared/data`; without it only made results are measured.
 
-A fact is a name, a path or a number that first stands in a tool's result and that the agent used
+A fact is a name, a path or a number that is first in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
 of its size, by what it is made of and, for comparison, to its first characters at the same size,
 the notices aside. The made ones ask what such a result is read for. All wholes are asked back by

@@ -113,7 +113,7 @@ def newest(machine: Machine, session: str, size: int) -> str:
 
 
 def share(names: frozenset[str], text: str) -> float:
-    """Return which part of the names stands in a text."""
+    """Return which share of the names is in a text."""
     return sum(name in text for name in names) / len(names)
 
 

@@ -1,7 +1,7 @@
 """Names used next in the context store: `python -m benches.python.context_stores`.
 
 Coding sessions are cut. The store has read all before the cut, without a model, and is written at a
-share of the size: alone, and beside the last 20 messages. Beside it an extractive bundle,
+share of the size: alone, and next to the last 20 messages. Compared with an extractive bundle,
 `compact_context` and the last messages in as many tokens, and where the agent wrote a summary of
 its own, that summary.
 """
@@ -54,7 +54,7 @@ def rows(source: Source) -> list[Row]:
 
 
 def in_place_of_the_head(source: Source) -> list[Row]:
-    """Return the rows of `compact_history` without a model, excerpts in as many tokens beside."""
+    """Return the rows of `compact_history` without a model, and of excerpts in as many tokens."""
     found = []
     for cut in source.cuts:
         made = compact_history(cut.messages, format=cut.format)

@@ -92,7 +92,7 @@ _CONVERSATIONS: dict[str, Callable[[int], list[Message]]] = {"coding": _session,
 
 
 def _in_processes_of_their_own(kind: str) -> dict[str, float]:
-    """Measure in three processes, which differ by a tenth: free memory lies where it happens to.
+    """Measure in three processes, which differ by a tenth: free memory is anywhere.
 
     Return the figures of the one in the middle.
     """

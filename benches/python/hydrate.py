@@ -1,7 +1,7 @@
 """How fast a prompt comes together: `python -m benches.python.hydrate [--items N]`.
 
 A conversation of 100,000 tokens (of `REHYDRATE_DATA`, else a generated one) in Anthropic's format
-beside a memory of 100,000 items, as much of both as a day's work leaves behind: a prompt from
+with a memory of 100,000 items, as much of both as a day's work leaves behind: a prompt from
 nothing, a turn of a `Context`, and what a `Context` weighs beyond its messages.
 """
 
@@ -59,7 +59,7 @@ class Spread(NamedTuple):
 
     @property
     def busy(self) -> str:
-        """Note beside a row."""
+        """Note next to a row."""
         return f"on the processor {number(self.busy_p50)} ms, the rest waits for one"
 
 

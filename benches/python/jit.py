@@ -1,12 +1,12 @@
 """Time until the model gets the context it asks for: `python -m benches.python.jit`.
 
-A conversation of 100,000 tokens of which the prompt shows 20,000, beside a memory of 100,000 items:
+A conversation of 100,000 tokens of which the prompt shows 20,000, with a memory of 100,000 items:
 the time from a call of request_context to its result, and the tokens that the result adds. Then
 1,000 conversations in one process, each of 20,000 tokens with 5,000 shown and with a namespace of
 its own in one memory, asked at random, one call at a time and eight at once on an event loop.
 
 For comparison, a loop without a JIT: it hydrates and compiles the prompt again with the question,
-which breaks the prefix behind the system prompt.
+which breaks the prefix after the system prompt.
 """
 
 from __future__ import annotations

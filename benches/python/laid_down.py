@@ -1,6 +1,6 @@
 """Survival of users' binding instructions: `python -m benches.python.laid_down`.
 
-Rules of laid_down.tsv are inserted into sessions: as user turns of their own, beside tool results,
+Rules of laid_down.tsv are inserted into sessions: as user turns of their own, next to tool results,
 and as one sentence of a long pasted message. Then each session is compacted without a query. Where
 `compaction-conformance-kit` is installed, its sessions are run as well. The conversations are those
 of retention.py; without them the shipped session and generated ones are used.
@@ -43,7 +43,7 @@ PLANTED = 8
 ROUNDS = 4
 """Rounds, each with other rules at other places."""
 LAST_PART = 0.8
-"""No rule is inserted behind this share of a session's steps: the last ones are kept anyway."""
+"""No rule is inserted after this share of a session's steps: the last ones are kept anyway."""
 LONG_MESSAGES = 200
 SUPPORT_SESSIONS = 20
 KIT_RATIO = 0.3
@@ -159,7 +159,7 @@ def _between(
 def _beside(
     session: Conversation, rules: Sequence[Rule], _form: str, dice: random.Random
 ) -> list[Message]:
-    """Put each rule behind the tool results of a message."""
+    """Put each rule after the tool results of a message."""
     messages = list(session.messages)
     last = int(len(messages) * LAST_PART)
     results = [i for i, message in enumerate(messages[:last]) if _holds_results(message)]

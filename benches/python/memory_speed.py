@@ -1,4 +1,4 @@
-"""Speed of a memory, beside peers: `python -m benches.python.memory_speed [--items N...]`.
+"""Speed of a memory and of peers: `python -m benches.python.memory_speed [--items N...]`.
 
 One store grows from size to size and is measured at each. Peers end at 100,000 items but for FTS5.
 """
@@ -55,7 +55,7 @@ class Spread(NamedTuple):
     busy_p99: float = 0.0
 
     def __str__(self) -> str:
-        """Return both as a note beside a row."""
+        """Return both as a note next to a row."""
         return f"{number(self.p50)} / {number(self.p99)} ms"
 
 

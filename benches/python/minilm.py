@@ -18,7 +18,7 @@ _FILES = ("model.onnx", "model_int8.onnx", "tokenizer.json")
 def find_minilm(named: str | Path | None = None) -> Path | None:
     """Return a folder with both graphs: the one named, `REHYDRATE_MODEL`, or a converted package.
 
-    None, with the reason on stderr, where there is none and none can be made.
+    None, with the reason on stderr, if there is none and none can be made.
     """
     if asked := named or os.environ.get("REHYDRATE_MODEL"):
         return _complete(Path(asked))

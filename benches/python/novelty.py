@@ -42,7 +42,7 @@ class Case(NamedTuple):
     held: frozenset[int]
     format: str
     needed: Cut | None
-    """None where the later needs are unknown."""
+    """None if the later needs are unknown."""
 
 
 class Found(NamedTuple):

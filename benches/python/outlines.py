@@ -25,7 +25,7 @@ NEXT_STEPS = 40
 
 
 def rows(cuts: Sequence[Cut], what: str) -> list[Row]:
-    """Return an outline of each size, alone and beside what always stays."""
+    """Return an outline of each size, alone and with what always stays."""
     made = []
     for share, want in WANT.items():
         compactions = [(cut, _outlined(cut, share)) for cut in cuts]

@@ -53,7 +53,7 @@ class StoreCompactor:
 
 
 def rows() -> list[Row]:
-    """Return a row for each budget; none where the kit is not installed."""
+    """Return a row for each budget; none if the kit is not installed."""
     if find_spec("compaction_kit") is None:
         return [Row("planted rules and facts", None, "", beside="not installed: the kit")]
     from compaction_kit.adapters import ProgressiveSummaryCompactor

@@ -1,4 +1,4 @@
-"""What `rehydrate proxy` adds to a request, beside a proxy that only passes on, in the same run.
+"""What `rehydrate proxy` adds to a request, compared with a proxy that only passes on.
 
     python -m benches.python.proxy --table                # time, and memory over 10,000 requests
     python -m benches.python.proxy --table --memory 0     # the time alone

@@ -1,4 +1,4 @@
-"""Retention beside other tools: `python -m benches.python.retention_peers`.
+"""Retention compared with other tools: `python -m benches.python.retention_peers`.
 
 The peers of peer_adapters.py, and ours, on the same conversations at the same budgets, all as
 chat-completions messages, which every peer takes. pip installs the peers into an environment of
@@ -52,7 +52,7 @@ OFFLINE = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LANGSMITH_TRACING": "false",
 }
-"""Settings that tell the peers that there is no network."""
+"""Settings that say to the peers that there is no network."""
 HEADER = ["on", "method", *(f"kept at {ratio}" for ratio in CUT_RATIOS), "lines", "tokens left"]
 HEADER += ["ours at as many tokens, less it", "valid", "a call, ms"]
 NOTES = (
@@ -111,7 +111,7 @@ def run_inside(folder: Path, failed: dict[str, str], arguments: Sequence[str]) -
 
 
 def as_chat(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages for chat completions, each tool result behind its call."""
+    """Return the messages for chat completions, each tool result after its call."""
     from langchain_core.messages import convert_to_openai_messages
 
     if formats.detect_format(messages) == FORMAT:
@@ -208,7 +208,7 @@ def cells(found: Measured) -> list[str]:
 
 
 def row(on: str, ratio: float, found: Sequence[Measured]) -> Row:
-    """Return our row, beside the best peer or baseline that holds the budget and the rules.
+    """Return our row, next to the best peer or baseline that holds the budget and the rules.
 
     Messages that must stay may put ours over a small budget: then a peer may keep as much.
     """

@@ -26,7 +26,7 @@ class Held(NamedTuple):
     size: float
     """Its tokens, by those that it was given."""
     lines: float | None = None
-    """The share of the lines typed again; None where there were none, or of another's text."""
+    """The share of the lines typed again; None if there were none, or of another's text."""
 
 
 def held(cut: Cut, tokens: int, last: int = 0) -> dict[str, Held]:
@@ -67,7 +67,7 @@ def _named(cut: Cut, text: str) -> frozenset[str]:
 def row(
     case: str, cases: Sequence[Mapping[str, Held]], want: float | None = None, limit: str = LIMIT
 ) -> Row:
-    """Return the row of the context store, the others beside it with their intervals."""
+    """Return the row of the context store, the others next to it with their intervals."""
     means = {
         name: mean_by_session((each[name].session, each[name].share) for each in cases)
         for name in cases[0]

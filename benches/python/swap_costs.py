@@ -2,7 +2,7 @@
 
 The coding sessions of `cache_replay`, and the chats of LoCoMo (a request for each turn of the
 second speaker), in four of its layouts: the context store swapped in from the background, the store
-written anew for every request (without memories and the clock), verbatim compaction alone, and no
+written again for every request (without memories and the clock), verbatim compaction alone, and no
 compaction.
 A swap breaks the cached prefix. It costs what has to be written again, beyond reading it, and the
 tokens of the summary itself; where the cache was cold, the summary alone. Shorter prompts pay that

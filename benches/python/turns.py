@@ -120,7 +120,7 @@ def _about_lines(session: Conversation, rng: random.Random) -> Iterator[WorkQues
                 holding = sum(all(word in of_step for word in asked) for of_step in words)
                 candidates += [(step, (line, asked))] if holding <= 3 else []
     for line, asked in _one_a_step(candidates, rng):
-        # Nobody writes every identifier as it stands.
+        # Nobody writes every identifier as it is.
         said = [word.replace("_", " ") if rng.random() < 0.3 else word for word in asked]
         subject = f"{' '.join(said[:-1])} and {said[-1]}"
         yield _question(session, rng.choice(_ABOUT_LINE).format(subject), line)

@@ -1,4 +1,4 @@
-"""Inverted lists and a graph of usearch beside usearch's own package, at the same vectors.
+"""Inverted lists and a graph of usearch against usearch's own package, with the same vectors.
 
 `python -m benches.python.vector_indexes [--items 100000 1000000]`. A store holds vectors
 of the built-in model (256 dimensions) or made ones (384, around topics), given as a user's own, and

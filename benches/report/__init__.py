@@ -1,4 +1,4 @@
-"""Writes benches/RESULTS.md: what was wanted, what was measured, beside whom, what limits it.
+"""Writes benches/RESULTS.md: what was wanted, what was measured, against whom, what limits it.
 
 `make bench` runs it. Every figure comes from a run; the sentences that say what limits a figure
 stand next to its row. `make bench QUICK=1` measures less and writes a table of its own.

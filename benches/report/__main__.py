@@ -1,4 +1,4 @@
-"""`python -m benches.report`: measure, unless told not to, and write the report.
+"""`python -m benches.report`: measure, unless asked not to, and write the report.
 
 A full run writes benches/RESULTS.md; a quick one (`REHYDRATE_BENCH_SIZE=quick`) prints its table.
 """
@@ -22,7 +22,7 @@ BLEMISHES = ("**stale", "**noisy", "not installed", "not measured")
 
 
 def main() -> None:
-    """Measure, unless told not to, and write the report."""
+    """Measure, unless asked not to, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--data",

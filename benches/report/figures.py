@@ -48,7 +48,7 @@ class Figures:
 
 
 def read(parts: Sequence[str] = ()) -> Figures:
-    """Read the figures of the last run of this size, and Criterion's medians beside a full one."""
+    """Read the figures of the last run of this size, and Criterion's medians with a full one."""
     timings = dict(_pytest_benchmarks(KEPT / "speed.json"))
     two = _pytest_benchmarks(KEPT / "speed_two.json")
     timings |= {f"{name}, two processors": timing for name, timing in two}

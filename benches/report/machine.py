@@ -1,4 +1,4 @@
-"""The machine and the versions behind the figures."""
+"""The machine and the versions of the figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benches.report.figures import ROOT, moment
 
 
 def about() -> dict[str, str]:
-    """Return the machine and the versions behind the figures."""
+    """Return the machine and the versions of the figures."""
     cpu = next(
         (
             line.partition(":")[2].strip()

@@ -1,4 +1,4 @@
-"""The table of a quick run: each figure with a target, beside its peers and the quick run before.
+"""The table of a quick run: each figure with a target, next to its peers and the quick run before.
 
 `make bench QUICK=1` prints it and writes it to `target/bench/quick/QUICK.md`. RESULTS.md holds
 figures of full runs only, and says what limits each.
@@ -25,7 +25,7 @@ from benches.report.size import SIZE
 
 FILE = KEPT / "QUICK.md"
 BEFORE = KEPT / "before.jsonl"
-HEADER = ["case", "want", "measured", "", "before", "beside, in the same run"]
+HEADER = ["case", "want", "measured", "", "before", "compared in the same run"]
 
 Headlines = Mapping[str, Sequence[Row]]
 """Rows with a target, by section."""
@@ -78,7 +78,7 @@ def report(of: Figures, before: Before) -> Iterable[str]:
 
 
 def read_before(file: Path = BEFORE) -> Before:
-    """Return the quick run before; an empty one where there is none."""
+    """Return the quick run before; an empty one if there is none."""
     if not file.exists():
         return Before()
     about, *rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-HEADER = ["case", "want", "beyond", "measured", "", "beside, in the same run", "what limits it"]
+HEADER = ["case", "want", "beyond", "measured", "", "compared in the same run", "what limits it"]
 """The header of a row's cells."""
 
 

@@ -142,7 +142,7 @@ def again(names: Sequence[str], data: Path | None, size: Size = SIZE) -> bool:
 
 def _run(chosen: Sequence[Step], data: Path | None, size: Size) -> Ran:
     if any(step.name == "core" for step in chosen):
-        shutil.rmtree(CRITERION, ignore_errors=True)  # benches of other names stay there for ever
+        shutil.rmtree(CRITERION, ignore_errors=True)  # benches of other names stay there forever
     if data is not None:
         os.environ["REHYDRATE_DATA"] = str(data)
     load.adopt()

@@ -48,7 +48,7 @@ def speed(timing: Timing | None) -> str:
 
 
 def milliseconds(timing: Timing | None) -> float | None:
-    """Return the value for a row; None where nothing was measured."""
+    """Return the value for a row; None if nothing was measured."""
     return timing.seconds * 1e3 if timing else None
 
 

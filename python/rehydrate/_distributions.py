@@ -1,7 +1,7 @@
-"""Where a name is that is missing: in another distribution, whose extra is named, or in a package.
+"""The place of a missing name: another distribution, whose extra is named, or a package.
 
 `rehydrate`, `rehydrate-hosts`, `rehydrate-lab` and `rehydrate-postgres` install into one package.
-What belongs where is in their pyproject.toml; a test compares this table with them.
+Their pyproject.toml lists their files; a test compares this table with them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HOMES = {
     "rehydrate.cli.model": "lab",
     "rehydrate.memory.postgres": "postgres",
 }
-"""The extra of `rehydrate` that brings a module, with the SDK where it is for one."""
+"""The extra of `rehydrate` that brings a module, with the SDK if it is for one."""
 
 ROOMS = (
     "agent batch compact context cost embedding errors formats linting memory process "
@@ -48,14 +48,14 @@ ROOMS = (
 
 
 class MissingFinder:
-    """The last finder of modules: it says which extra brings one of ours that is not installed,
-    or where a name is that is imported from a front that does not have it."""
+    """The last finder of modules: it names the extra of one of our modules that is not installed,
+    or the place of a name that is imported from a front that does not have it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004
         """Raise MissingPackageError for a module, ImportError for a name.
 
-        Nothing is raised to `importlib.util.find_spec`, which asks and does not import.
+        `importlib.util.find_spec` gets no error: it asks and does not import.
         """
         asking = sys._getframe(1).f_back
         if asking is not None and asking.f_globals.get("__name__") == "importlib.util":
@@ -75,7 +75,7 @@ sys.meta_path.append(MissingFinder)
 
 
 def is_here(module: str) -> bool:
-    """Return whether a module is installed, as far as another distribution may bring it."""
+    """Return whether a module is installed, if another distribution may bring it."""
     try:
         return module not in HOMES or find_spec(module) is not None
     except ImportError:
@@ -83,7 +83,7 @@ def is_here(module: str) -> bool:
 
 
 def meant(package: str, name: str) -> str:
-    """Return where the name is that is missing in a package, or the nearest one; "" for neither."""
+    """Return the place of a name that a package lacks, or the nearest name; "" for neither."""
     from difflib import get_close_matches
 
     found: dict[str, str] = {}

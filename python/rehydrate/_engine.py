@@ -1,6 +1,6 @@
-"""The native engine's counters and vectors for Python, and what it needs of a process.
+"""The native engine's counters and vectors for Python, and its needs of a process.
 
-The rest is the engine's own: `_native.pyi` says what it does.
+The rest is the engine's own, as `_native.pyi` describes it.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ Front = tuple[list[str], Callable[[], list[str]], Callable[[str], Any]]
 def front(package: str, *, rooms: str = "") -> Front:
     """Return ``__all__``, ``__dir__`` and ``__getattr__`` of the package that calls.
 
-    It offers what its code imports as ``from rehydrate.module import X as X``. ``rooms`` names
-    packages below it, separated by blanks, that load as attributes but are not listed. A name of a
-    distribution that is not installed is not listed either: to use it says which extra brings it.
+    It offers the names that its code imports as ``from rehydrate.module import X as X``. ``rooms``
+    names packages below it, separated by blanks, that load as attributes but are not listed. A name
+    of a distribution that is not installed is not listed either: using it raises an error that
+    names the extra.
     """
     homes = dict(_imported(sys._getframe(1).f_code))
     offered = sorted(name for name, module in homes.items() if is_here(module))

@@ -16,10 +16,10 @@ from rehydrate.errors import InvalidArgumentError
 
 @contextmanager
 def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
-    """Give a draft to write, which takes the place of `path` when it is whole and on the disk.
+    """Give a draft to write, which replaces `path` when it is complete and on the disk.
 
-    It is for its owner only; with `keeps_mode` it gets the mode of the file that was there. A
-    device or a pipe is written itself.
+    Only its owner may read it; with `keeps_mode` it gets the mode of the earlier file. A device or
+    a pipe is written directly.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -43,7 +43,7 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
 def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
     """Write the lines to the file, all or none, and return how many there are.
 
-    Raises InvalidArgumentError where it cannot be written.
+    Raises InvalidArgumentError if it cannot be written.
     """
     check_path("path", path, "pass the path of a file")
     target = Path(path)
@@ -65,7 +65,7 @@ def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:
 
 
 def lines_of(path: str | PathLike[str]) -> Iterator[str]:
-    """Yield the lines of the file with their ends; raises InvalidArgumentError where it cannot be
+    """Yield the lines of the file with their ends; raises InvalidArgumentError if it cannot be
     read."""
     check_path("path", path, "pass the path of a file")
     try:

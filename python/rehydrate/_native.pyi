@@ -388,14 +388,14 @@ __version__: str
 
 # The label in the fence of content that is not fully trusted.
 NOT_INSTRUCTIONS: str
-# The beginning of the handles of what an answer had no room for.
+# The beginning of the handles of sections that an answer had no room for.
 REMAINDER_PREFIX: str
 
 # Characters. A shorter text may be in another word for word by chance.
 SHORTEST_QUOTE: int
 
-# A conversation as a text holds it: its entries, and where they are. It raises
-# InvalidArgumentError for a text that holds none.
+# A conversation in a text: its entries, and their places. It raises InvalidArgumentError for a text
+# without one.
 @final
 class Document:
     def __new__(cls, name: str, text: str) -> Document: ...
@@ -412,11 +412,11 @@ class Document:
     def texts(self) -> list[str]: ...
     # The line on which an entry begins, from 1.
     def line_of(self, index: int) -> int: ...
-    # The text with only these entries in it, in this order, and new ones in the place of those in
+    # The text with only these entries in it, in this order, and new ones in place of those in
     # `changed`; with all of them, the same text.
     def keep(self, indices: Sequence[int], changed: Mapping[int, Any] = ...) -> str: ...
 
-# The text of a file; InvalidArgumentError for bytes that are none.
+# The text of a file; InvalidArgumentError for other bytes.
 def file_text(data: bytes, name: str) -> str: ...
 
 @final
@@ -494,7 +494,7 @@ class Conversation:
     def __reduce__(self) -> tuple[type[Conversation], tuple[Any, ...]]: ...
 
 # A conversation's entries with parallel calls parted. A place is an index of this list, an origin
-# one of the caller's.
+# one of the caller.
 @final
 class Parted:
     # None if no calls may be parted. `pinned` are indices of messages that stay whole.
@@ -502,7 +502,7 @@ class Parted:
     def of(
         conversation: Conversation, entries: Sequence[Any], pinned: Collection[int]
     ) -> Parted | None: ...
-    # The same messages once more, read anew.
+    # The same messages once more, read again.
     def again(self, conversation: Conversation, entries: Sequence[Any]) -> Parted | None: ...
     @property
     def format(self) -> str: ...
@@ -523,15 +523,15 @@ class Parted:
     def places(self, origins: Collection[int]) -> list[int]: ...
     # For each place, the whole message as it came in.
     def whole_entries(self) -> list[Any]: ...
-    # The kept messages of which only a part is there, and how many they are; after them the same
-    # put together.
+    # The kept messages of which only a part is there, and their number; after them the same
+    # messages joined.
     def both_ways(
         self, conversation: Conversation, kept: Sequence[bool]
     ) -> tuple[Conversation, int]: ...
-    # How many messages are gone, and how many are kept in part.
+    # The number of messages that are gone, and of those that are kept in part.
     def counts(self, conversation: Conversation, kept: Sequence[bool]) -> tuple[int, int]: ...
-    # Origins and entries, with the kept parts put together. `outline` is the position of an outline
-    # and the place that it takes; one between two parts of a message goes after its results.
+    # Origins and entries, with the kept parts joined. `outline` is the position of an outline and
+    # its place; one between two parts of a message goes after its results.
     def merged(
         self, places: Sequence[int], entries: Sequence[Any], outline: tuple[int, int] | None
     ) -> tuple[list[int], list[Any], tuple[int, int] | None]: ...
@@ -562,11 +562,11 @@ class Prepared:
     @property
     def dim(self) -> int | None: ...
     def division(self, text: int) -> Division: ...
-    # What is divided, block by block, and the rest: a message each.
+    # The divided messages, block by block, and the rest: a message each.
     def parts(self, conversation: Conversation) -> Conversation: ...
     def vectors(self) -> bytes: ...
     def rank(self, query: str) -> list[int]: ...
-    # The relevance of each message, 0.0 for all where nothing is found, and the confidence.
+    # The relevance of each message, 0.0 for all if nothing is found, and the confidence.
     def relevances(self, query: str, vectors: ModelVectors | None) -> tuple[list[float], float]: ...
     def select(
         self,
@@ -609,8 +609,7 @@ class Decision:
     def dropped_units(self) -> list[tuple[int, int, float]]: ...
     # `reply`: the unit that the user answers. `cut`: the tokens of messages that are kept in part,
     # by position; `stripped`: those that a unit lost; `stale`: those that a message lost after
-    # `first_change`, by index. `origins`: the indices in the caller's list, where calls were
-    # parted.
+    # `first_change`, by index. `origins`: the indices in the caller's list, if calls were parted.
     def explanation(
         self,
         *,
@@ -650,7 +649,7 @@ class Explanation:
 def block_runs(blocks: Sequence[BlockReport]) -> list[BlockReport]: ...
 def span(indices: Sequence[int]) -> str: ...
 
-# How units are scored and packed; the docstring in the module says what each argument is.
+# Options for scoring and packing units. The docstring in the module has the arguments.
 @final
 class Scoring:
     def __new__(
@@ -695,7 +694,7 @@ class Division:
     def blocks(self) -> list[tuple[int, int, int, int, int]]: ...
     # The kept blocks unchanged, with a mark on a line of its own for each gap.
     def render(self, text: str, kept: Sequence[int], handle: str = "") -> str: ...
-    # Each run of neighbours that are all kept or all left out: its text, what is shown of it, and
+    # Each run of neighbours that are all kept or all left out: its text, its shown form, and
     # whether it is kept.
     def runs(self, text: str, kept: Sequence[int], handle: str) -> list[tuple[str, str, bool]]: ...
 
@@ -729,8 +728,9 @@ class DivisibleTexts:
         self, prepared: Prepared, count: Callable[[Conversation], list[int]]
     ) -> list[int]: ...
 
-# The kept messages of which texts lost blocks. `entries` are the positions of those whose entry
-# says what its one divided text does; `cut` makes an entry, and its tokens, of what is kept of it.
+# The kept messages with texts that lost blocks. `entries` are the positions of those whose entry
+# holds the same text as its one divided text; `cut` makes an entry, and its tokens, of the kept
+# part.
 @final
 class Excerpts:
     def __new__(
@@ -746,9 +746,9 @@ class Excerpts:
     def partial_texts(self) -> list[tuple[Message, str]]: ...
     # The indices of messages kept in part; `at_most` adds those that `fit` may cut.
     def changed_indices(self, *, at_most: bool = False) -> list[int]: ...
-    # Writes the marks, and drops blocks until the target is kept, least gain first.
+    # Writes the marks, and drops blocks, those of least gain first, until the target is met.
     def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: _HandleOf) -> None: ...
-    # By position, what `fit` made.
+    # The changed messages by position.
     @property
     def by_position(self) -> dict[int, ChangedEntry]: ...
     # For the report.
@@ -772,7 +772,8 @@ class OnnxModel:
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
 
-# All that a thread must not lose. The docstrings of this and the next classes are in the module.
+# Everything that a thread must not lose. The docstrings of this and the next classes are in the
+# module.
 @final
 class ContextStore:
     # The least that `render` takes.
@@ -896,11 +897,11 @@ class Applied:
 @final
 class Activity:
     def __new__(cls) -> Activity: ...
-    # False, and nothing is added, where a unit of these messages has earlier messages too.
+    # False, and nothing is added, if a unit of these messages has earlier messages too.
     def add(self, conversation: Conversation) -> bool: ...
 
-# The first difference of two prompts, of which these segments are left, and how many tokens of the
-# second are in the first too.
+# The first difference of two prompts, of which these segments are left, and the number of tokens of
+# the second that are in the first too.
 def prompt_break(was: Sequence[Segment], now: Sequence[Segment]) -> tuple[Why, int]: ...
 
 # The parts of a prompt in the order in which a provider reads them.
@@ -922,19 +923,19 @@ class Layout:
     def segments(self) -> list[Any]: ...
     @property
     def values(self) -> list[Any]: ...
-    # How many of the parts are tools, and how many are these or of the system.
+    # The number of parts that are tools, and of those that are tools or of the system.
     @property
     def tools(self) -> int: ...
     @property
     def system(self) -> int: ...
-    # What was left out or changed, and the indices of its entries.
+    # Content that was left out or changed, and the indices of its entries.
     @property
     def lost(self) -> dict[str, frozenset[int]]: ...
-    # How many of the history's messages are those of the last prompt.
+    # The number of the history's messages that the last prompt had.
     @property
     def kept(self) -> int: ...
-    # The position in the history of the first entry that is after a change since the prompt that
-    # was sent; without one, after what was pruned.
+    # The position in the history of the first entry after a change since the prompt that was sent;
+    # without one, after the pruned entries.
     def first_change(self, ir: Any, sent: Any) -> int | None: ...
     # The arguments of the provider's SDK, with marks at these breakpoints; the segments; the
     # breakpoints that have a mark.
@@ -948,8 +949,8 @@ def shown_messages(
     prompt: Any, beginning: str, write: Callable[[Any], str]
 ) -> list[tuple[int | None, Any]]: ...
 
-# The store of one file, for any number of threads and processes, as `MemoryStore` says; it never
-# waits for anybody where it is dropped. `busy_seconds` is how long it waits for other processes.
+# The store in one file, for any number of threads and processes, as `MemoryStore` describes it;
+# dropping it never waits. `busy_seconds` is the time that it waits for other processes.
 @final
 class LocalStore:
     def __new__(
@@ -988,8 +989,8 @@ class LocalStore:
         vectors: Vectors | None = None,
         **filters: Unpack[Filters],
     ) -> builtins.list[Hit]: ...
-    # Any two texts have a cosine above 0.5 in the built-in model: what all vectors of the namespace
-    # have in common is taken off, so that 0 means unrelated.
+    # Any two texts have a cosine above 0.5 in the built-in model: the common part of all vectors of
+    # the namespace is removed, so that 0 means unrelated.
     def recall(
         self,
         texts: Sequence[str],
@@ -999,7 +1000,7 @@ class LocalStore:
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]: ...
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int: ...
-    # PurgeIncompleteError where files that hold traces of it could not be removed.
+    # PurgeIncompleteError if files that hold traces of it could not be removed.
     def purge(
         self,
         *,
@@ -1046,7 +1047,7 @@ _Entry = tuple[int, str, int, str, str, str, int, float, int | None, bytes | Non
 # Id, score, text, trigram, cosine.
 _ItemHit = tuple[int, float, float, float, float | None]
 
-# Raises StoreConflictError where a thread has another number of records than the caller read.
+# Raises StoreConflictError if a thread has another number of records than the caller read.
 def check_thread_records(server: str, name: str, expected: int, has: int | None) -> None: ...
 
 # An index in memory, for items that are kept elsewhere.
@@ -1099,8 +1100,8 @@ def cell_text(cell: str | bytes | None, column: str) -> str: ...
 # A line of a table in JSON Lines: the id as text, the JSON of the messages, the query.
 def json_row(line: bytes) -> tuple[str | None, str, str | None]: ...
 
-# JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of what is
-# broken, or ("broken", why). After a word that is no JSON, `skip_line` is called.
+# JSON values in a stream of bytes: (kind, bytes) of a "value", a "word" or a "line" of a broken
+# part, or ("broken", why). After a word that isn't JSON, `skip_line` is called.
 @final
 class JsonStream:
     def __new__(cls, max_bytes: int) -> JsonStream: ...
@@ -1110,11 +1111,11 @@ class JsonStream:
     def next(self, ended: bool) -> tuple[str, bytes | str] | None: ...
     def skip_line(self) -> None: ...
 
-# The findings of the rules of these names, the gravest first, as the fields of each `Finding`.
+# The findings of the rules of these names, the most severe first, as the fields of each `Finding`.
 # `min_prefix` is the shortest prefix that the model's cache keeps.
 def lint(subject: Subject, min_prefix: int, rules: Sequence[str]) -> list[tuple[Any, ...]]: ...
 
-# Every rule: its name, and in a few words what it looks for.
+# Every rule: its name, and its purpose in a few words.
 def lint_rules() -> list[tuple[str, str]]: ...
 
 # A prompt or a session, as the rules of `linting` read it: of a list of requests the last, and the
@@ -1132,7 +1133,7 @@ class Subject:
         budget: Budget | None = None,
     ) -> Subject: ...
     # Those of the history, and of an IR's dynamic sections; then those before them, sent with every
-    # request; then the system text of each of a session's requests, where these are known.
+    # request; then the system text of each of a session's requests, if these are known.
     @property
     def texts(self) -> list[Text]: ...
     @property
@@ -1158,7 +1159,7 @@ class Subject:
     @property
     def model(self) -> str: ...
 
-# One text of a prompt; of a tool's result, the name of the tool and the input of its call.
+# One text of a prompt; for a tool's result, the name of the tool and the input of its call.
 @final
 class Text:
     @property
@@ -1178,14 +1179,15 @@ class Text:
     @property
     def asked(self) -> str: ...
 
-# Whether it is the content of one request, and no message; the system text and the tools of a body.
+# Whether it is the content of one request, and not a message; the system text and the tools of a
+# body.
 def is_request(entry: object) -> bool: ...
 def system_and_tools(body: dict[str, Any]) -> tuple[str, Any]: ...
 
 # A provider's cache of the prompts that it was sent, which it shortens by its policy: it takes a
 # price's rules, the time to live, and the shortest prefix that it keeps. `send` returns the usage
-# of a summary of a prompt that is sent `after` seconds, all 0 without one, and that of the prompt.
-# `results` are the segments with results of tool calls.
+# of a summary of a prompt that is sent after `after` seconds, all 0 without one, and that of the
+# prompt. `results` are the segments with results of tool calls.
 @final
 class PromptCache:
     def __new__(
@@ -1198,7 +1200,7 @@ class PromptCache:
 # The handles of (source, text) within a namespace, as `LocalStore.add` gives them.
 def handles(namespace: str, items: Sequence[tuple[str, str]]) -> list[str]: ...
 
-# What is billed by the usage of a provider's response: the fields of a `cost.Usage`.
+# The billed tokens in the usage of a provider's response: the fields of a `cost.Usage`.
 def billed_usage(usage: Mapping[str, Any]) -> tuple[int, int, int, int, int]: ...
 
 # A text without anything that moves the cursor, changes colours or reorders, on one line.
@@ -1214,18 +1216,18 @@ def hit_lines(
     paragraphs: Sequence[str], query: str, width: int, most: int
 ) -> tuple[list[list[str]], bool, bool]: ...
 
-# A unit's reason in a few words, in a sentence without figures, and whether it is of what is always
-# kept.
+# A unit's reason in a few words, in a sentence without figures, and whether it is about something
+# that is always kept.
 def short_reason(reason: str) -> tuple[str, str, bool]: ...
 
-# Where the part of each text that a query is about begins and ends, in characters.
+# The beginning and the end of the part of each text that a query is about, in characters.
 def snippets(texts: Sequence[str], query: str) -> list[tuple[int, int]]: ...
 
 # The names of all kinds of secrets.
 def secret_kinds() -> list[str]: ...
 
-# Where each secret begins and ends, in characters, and its kind's place among all; without the
-# kinds that are `off`.
+# The beginning and the end of each secret, in characters, and its kind's place among all; without
+# the kinds that are `off`.
 def secrets(text: str, off: Sequence[int]) -> list[tuple[int, int, int]]: ...
 
 # A text without secrets, and the labels in their place: name, start and end. `known` are labels
@@ -1250,22 +1252,22 @@ class ShortenedText:
     def call(self) -> str: ...
     @property
     def tool(self) -> str: ...
-    # What is shown; the whole is kept under this handle, or, where it is "", nowhere.
+    # The shown text. The whole is kept under this handle, or nowhere if it is "".
     def shown(self, handle: str) -> str: ...
-    # What was done, in words.
+    # A description of the change.
     def note(self) -> str: ...
 
-# What the messages of a history are known by.
+# The hashes of a history's messages.
 @final
 class RowHashes: ...
 
-# Finds what repeats in tool results; the last conversations are remembered.
+# Finds repeats in tool results. The last conversations are remembered.
 @final
 class Echoes:
     def __new__(cls, least_characters: int) -> Echoes: ...
-    # The echoes of each entry from `start` on that has some, by its position, and what the messages
-    # are known by; `known` are those before. None where these were forgotten: then all must be
-    # looked through. `changed` are the positions of the entries that an earlier pass changed.
+    # The echoes of each entry from `start` on that has some, by its position, and the hashes of the
+    # messages. `known` are those before. None if these were forgotten: then all must be searched.
+    # `changed` are the positions of the entries that an earlier pass changed.
     def find(
         self,
         rows: Conversation,
@@ -1282,7 +1284,7 @@ def long_results(
     rows: Conversation, start: int, counts: tuple[int, ...], least: int
 ) -> list[int]: ...
 
-# What is capped of the results of these entries, by the `Caps` and by the position of each.
+# The caps of these entries' results, by the `Caps` and by the position of each.
 def capped_results(
     rows: Conversation,
     positions: Sequence[int],
@@ -1294,7 +1296,7 @@ def capped_results(
     notice: int,
 ) -> list[tuple[int, list[ShortenedText]]]: ...
 
-# The notice that so many tokens are missing, and the handle of the whole.
+# The notice that this many tokens are missing, and the handle of the whole.
 def notice(omitted: int, handle: str) -> str: ...
 
 # Of each message the tool and the text of each result that may be shown in part.
@@ -1316,7 +1318,7 @@ class ArrowRows:
     def __len__(self) -> int: ...
     @property
     def names(self) -> list[str]: ...
-    # None where there is no text, bytes where they are no UTF-8.
+    # None if there is no text, bytes if they aren't UTF-8.
     def texts(self, column: str, start: int, end: int) -> list[str | bytes | None]: ...
     def check(self, column: str) -> None: ...
     def counts(self, column: str, counter: str) -> ArrowColumns: ...
@@ -1347,7 +1349,7 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...
 
-# A value as an error names it: cut where it is long, a number of any length.
+# A value as an error names it: cut if it is long, a number of any length.
 def shown(value: object, most: int = ...) -> str: ...
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None: ...
 def check_path(name: str, value: Any, remedy: str) -> None: ...
@@ -1374,10 +1376,10 @@ def checked_ratio(ratio: object) -> float: ...
 def checked_budget(budget: Any) -> int | None: ...
 def checked_memory(memory: Any) -> Any: ...
 
-# The indices of the messages that the caller pinned, by index or as the very objects.
+# The indices of the messages that the caller pinned, by index or as the same objects.
 def pinned_indices(messages: Sequence[Any], pin: Iterable[Any]) -> list[int]: ...
 
-# What the operations of a memory are given, checked: every door has these checks, the store's too.
+# Checks of the arguments of a memory's operations. Every entry point has them, the store's too.
 def check_item(item: MemoryItem) -> None: ...
 def as_items(
     texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
@@ -1415,7 +1417,7 @@ def close_onnx() -> None: ...
 # This machine's widest instructions that change an int8 model's results.
 def isa() -> str: ...
 
-# Of one text; of each message, media included. A counter is a name or a callable of the caller's.
+# Of one text; of each message, media included. A counter is a name or a callable of the caller.
 def count(text: str, counter: str | Callable[[str], int]) -> int: ...
 def message_tokens(
     messages: Conversation | Sequence[Message], counter: str | Callable[[str], int]
@@ -1436,10 +1438,11 @@ def fair_share(sizes: Sequence[int], room: int) -> int: ...
 # The division of a text; None if it is not long enough.
 def divide(text: str) -> Division | None: ...
 
-# The mark for a gap in a text; the handle says where a memory has the whole of it.
+# The mark for a gap in a text. The handle says where a memory has the whole text.
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str: ...
 
-# The windows of texts, each with what the prompt shows of it; they are analysed at the first query.
+# The windows of texts, each with its part that the prompt shows. They are analysed at the first
+# query.
 @final
 class Passages:
     def __new__(cls, texts: Sequence[tuple[str, str]]) -> Passages: ...
@@ -1465,15 +1468,15 @@ def passage_excerpt(
     visible_lines: Collection[str],
 ) -> tuple[str, list[_Place]]: ...
 
-# Where the page of a text from `start` on ends: at `end`, or after as much as has room. It ends
-# after a line where that loses less than half of it.
+# The end of the page of a text from `start` on: `end`, or earlier if it lacks room. It ends
+# after a line if that loses less than half of it.
 def page_end(text: str, start: int, end: int, max_tokens: int, counter: str) -> int: ...
 
-# Where lines of a text begin and end, counted from 1; without a last one all that follow. None
-# where they begin beyond it.
+# The range of some lines of a text, counted from 1; without a last one all that follow. None
+# if they begin beyond it.
 def line_span(text: str, first: int, last: int | None) -> tuple[int, int] | None: ...
 
-# What a page from `start` to `stop` shows, and how to read on up to `end`.
+# The notice of what a page from `start` to `stop` shows, and how to read on up to `end`.
 def describe_page(
     text: str, start: int, stop: int, end: int, in_lines: bool
 ) -> tuple[str, str]: ...
@@ -1488,7 +1491,7 @@ def weighted_query(
     conversation: Conversation, query: str | None, *, infer: bool = True
 ) -> WeightedQuery | None: ...
 
-# The hits that are about a query, the relevance of one, and one that is checked.
+# The hits that are about a query, the relevance of a hit, and a checked relevance.
 def relevant_hits(hits: Sequence[Hit], query: str, min_relevance: float) -> list[Hit]: ...
 def hit_relevance(hit: Hit) -> float: ...
 def checked_relevance(value: object) -> float: ...
@@ -1499,32 +1502,32 @@ def chunks(text: str, *, chunk_tokens: int = ...) -> list[Chunk]: ...
 # The plain values of the front matter, and the text after it.
 def split_front_matter(text: str) -> tuple[dict[str, str], str]: ...
 
-# The pieces of a file of notes, each with its tier, and the number of lines where the first ones
-# are hot memory.
+# The pieces of a file of notes, each with its tier, and the number of lines if the first ones are
+# hot memory.
 def note_pieces(path: str, text: str) -> tuple[list[tuple[Tier, Chunk]], int]: ...
 
-# Values as JSON gives them back: the very objects where it has them as they are. `path` is that of
-# the list, for UnreadableIRError, and `start` the number of the first.
+# Values as JSON gives them back: the same objects if it has them as they are. `path` is that of the
+# list, for UnreadableIRError, and `start` the number of the first.
 def kept_values(values: Sequence[Any], path: str, start: int) -> list[Any]: ...
 
-# The content of the record of a state, compared with the one that was recorded before it; `entries`
-# are those of the thread. It raises UnreadableIRError for what JSON cannot hold.
+# The content of the record of a state, compared with the one that was recorded before it. `entries`
+# are those of the thread. It raises UnreadableIRError for values that JSON cannot hold.
 def state_content(state: PromptState, before: PromptState, entries: Entries) -> dict[str, Any]: ...
 
 # 128 bits of all that a provider is sent of a prompt, hexadecimal.
 def prompt_digest(prompt: CompiledPrompt) -> str: ...
 
-# The texts that another form of the same entries does not show as they are, each with what it shows
-# in their place.
+# The texts that another form of the same entries does not show as they are, each with its
+# replacement.
 def differing_texts(original: Conversation, shown: Conversation) -> list[tuple[str, str]]: ...
 
 # The numbers of the records of a thread that count, each of kind, time and body; with `entries`,
-# those of a thread that ends after so many. Raises UnreadableIRError for what none of ours says.
+# those of a thread that ends after this many. Raises UnreadableIRError for anything else.
 def counting_records(
     rows: Sequence[tuple[int, float, str]], entries: int | None = None
 ) -> list[int]: ...
 
-# What the records that count add up to, as JSON; ``"sent": true`` means the last state.
+# The state that the records that count make, as JSON; ``"sent": true`` means the last state.
 def folded_records(rows: Sequence[tuple[int, float, str]]) -> str: ...
 
 # The lines of an export: a header, and each record that counts.
@@ -1533,41 +1536,41 @@ def exported_lines(
 ) -> list[str]: ...
 
 # The bodies of a thread's records that have one of these texts, without it, each by its number; and
-# the texts of its entries that have one, as they were and without it, each with its time.
-# `texts_of` gives the texts of an entry as JSON.
+# the texts of its entries that have one, before and after, each with its time. `texts_of` gives the
+# texts of an entry as JSON.
 def redacted_records(
     rows: Sequence[tuple[int, float, str]],
     texts: Sequence[str],
     texts_of: Callable[[str], list[str]],
 ) -> tuple[list[tuple[int, str]], list[tuple[float, str, str]]]: ...
 
-# The texts of messages as a model reads them: each with who said it, and `numbered` with the number
-# of its entry before.
+# The texts of messages as a model reads them: each with its speaker, and if `numbered`, after the
+# number of its entry.
 def transcript_lines(messages: Iterable[Message], numbered: bool) -> list[str]: ...
 
-# Lines in a fence that says that they are data. Of very many the middle is left out.
+# Lines in a fence that says that they are data. If there are very many, the middle is left out.
 def fenced(name: str, lines: Sequence[str]) -> str: ...
 
-# Asks a model what it would change in a store: `items` are those that hold, `messages` are new.
+# Asks a model for changes to the store: `items` are the valid ones, `messages` are new.
 def proposal_prompt(items: Sequence[Item], messages: Iterable[Message]) -> str: ...
 
-# Asks a model for a summary of messages, besides the store as markdown and the summary of what came
-# before them.
+# Asks a model for a summary of messages, in addition to the store as markdown and the summary of
+# earlier messages.
 def summary_prompt(
     messages: Iterable[Message], store: str, previous: str, max_tokens: int
 ) -> str: ...
 
-# Why what a writer of summaries returned is not a summary; "" where it may be one.
+# Why a writer's text is not a summary. "" if it may be one.
 def refusal(written: object) -> str: ...
 
-# The index of the message from which on messages stay: at least the last `keep_last`, and so many
-# tokens. None where that leaves nothing before, or where the provider needs what is before.
+# The index of the first message that stays: at least the last `keep_last` do, with at least this
+# many tokens. None if that leaves nothing before, or if the provider needs the messages before.
 def first_kept(
     conversation: Conversation, keep_last: int, tokens: Sequence[int], least_tokens: int
 ) -> int | None: ...
 
-# The index from which on the last `keep_last` messages stay, or more, and the indices of what is
-# said before it; None where a summary can take the place of nothing.
+# The index from which on the last `keep_last` messages stay, or more, and the indices of the
+# messages before it. None if a summary can replace nothing.
 def head_and_tail(conversation: Conversation, keep_last: int) -> tuple[int, list[int]] | None: ...
 
 # Times as people and models write them. The docstrings of these are in the module.
@@ -1599,7 +1602,7 @@ class FetchArguments:
     @property
     def query(self) -> str: ...
 
-# The items of an answer in their fence, each under its mark; times are those of the timezone.
+# The items of an answer in their fence, each under its mark. Times are in the timezone.
 def fenced_items(sections: Sequence[Section], timezone: tzinfo) -> str: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def read_entries(format: str, entries: Sequence[Any]) -> Conversation: ...  # noqa: A002
@@ -1613,7 +1616,7 @@ def placed_breakpoints(
 
 # A value as JSON values: records as objects, sets and tuples as lists, times in ISO 8601, bytes as
 # text or base64, anything else as its `str`. That of a value of an IR is read back: it raises
-# UnreadableIRError, with the path, for what JSON cannot hold. Both raise RecursionError.
+# UnreadableIRError, with the path, for values that JSON cannot hold. Both raise RecursionError.
 def plain(value: Any) -> Any: ...
 def plain_at(value: Any, path: str) -> Any: ...
 
@@ -1632,12 +1635,13 @@ class PromptRecords:
     def __new__(cls, ir: Any) -> PromptRecords: ...
     @property
     def ir(self) -> Any: ...
-    # Where the history has the entry of this index in the caller's list.
+    # The place in the history of the entry with this index in the caller's list.
     def position(self, index: int) -> int | None: ...
     def why(self, id: str) -> PartWhy | None: ...  # noqa: A002  the field's word
 
-# The new sections that fit a budget and those that do not; and of a prompt those that are kept, the
-# records of those that go, and the ids of what changed. `rehydrate.prompt.splicing` says which.
+# The new sections that fit a budget and those that do not; and of a prompt the kept ones, the
+# records of the removed ones, and the ids of the changed ones, as `rehydrate.prompt.splicing`
+# describes.
 def spliced(
     found: Sequence[Section],
     visible: Collection[str],
@@ -1659,7 +1663,7 @@ def ordered_sections(sections: Sequence[Section]) -> list[Section]: ...
 # The section with these items of its own in its provenance.
 def with_items(section: Section, items: Sequence[str]) -> Section: ...
 
-# The size of an outline, checked; and its most tokens, 0 where that is too little for one.
+# The size of an outline, checked; and its most tokens, 0 if that is too few for one.
 def check_outline(outline: Any) -> OutlineSize: ...
 def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -> int: ...
 
@@ -1676,7 +1680,7 @@ class HeldOriginals:
 # The handle of a text that is held in this process or in a thread.
 def handle_of_text(text: str) -> str: ...
 
-# Checks of a section, of what a source found, and of the columns of a history from JSON.
+# Checks of a section, of a source's result, and of the columns of a history from JSON.
 def check_section(section: Any, provenance: type[Any], enums: Mapping[str, type[Any]]) -> None: ...
 def checked_found(found: Found, source: str) -> Found: ...
 def check_columns(history: Any) -> None: ...
@@ -1711,8 +1715,8 @@ class PrefixBinding:
     # Whether the model may refuse the open tool loop after this change either way.
     def loop_is_at_risk(self, first_change: int) -> bool: ...
 
-# The conversation without its thinking, but for an open tool loop, and its entries, None for one of
-# nothing but thinking; the tokens that each message lost, and those of each unit that is left.
+# The conversation without its thinking, except in an open tool loop, and its entries, None for one
+# of only thinking; the tokens that each message lost, and those of each remaining unit.
 def without_thinking(
     conversation: Conversation,
     entries: Sequence[Any],
@@ -1730,7 +1734,7 @@ def without_stale_thinking(
     count: Callable[[Conversation], list[int]],
 ) -> tuple[list[int], list[Any], dict[int, int]]: ...
 
-# The name of a table that a model's name means, with or without vendor, date and revision; the
+# The name in a table that a model's name means, with or without vendor, date and revision; the
 # provider that it suggests; the model that answered last in a history.
 def known_name(model: str, names: Iterable[str]) -> str | None: ...
 def provider_of(model: str) -> Provider | None: ...
@@ -1748,7 +1752,7 @@ def is_langchain_message(value: object) -> bool: ...
 # The entry with these texts or inputs at their paths; the entry itself never changes.
 def replace_texts(entry: Any, texts: Mapping[_Path, Any]) -> Any: ...
 
-# A list of messages, read, and its entries as dicts: the same sequence if no SDK object is in it.
+# A list of messages, read, and its entries as dicts: the same sequence if it has no SDK object.
 def read(
     messages: Sequence[Any],
     format: str = ...,  # noqa: A002  the field's word
@@ -1786,11 +1790,12 @@ def entry_inputs(
     entry: Any,
 ) -> list[tuple[str | None, Any, Any, tuple[_Path, ...], bool] | None]: ...
 
-# The entries of a model's reply with their calls repaired, the very objects where nothing changes.
-# `calls` are the ids of the calls in their order, as they are and as they will be.
+# The entries of a model's reply with their calls repaired, the same objects if nothing changes.
+# `calls` are the ids of the calls in their order, before and after.
 def repaired_entries(entries: Sequence[Any], calls: Sequence[tuple[str, str]]) -> list[Any]: ...
 
-# The system blocks, the messages, and what was left out, with the indices of its entries.
+# The system blocks, the messages, and the omitted or changed content, with the indices of its
+# entries.
 def render_entries(
     entries: Sequence[Any],
     format: str,  # noqa: A002  the field's word
@@ -1821,28 +1826,28 @@ def tool_definition(
     schema: Mapping[str, Any],
 ) -> dict[str, Any]: ...
 
-# The results of one reply's calls as history entries: one message where the provider wants all of
-# them in one.
+# The results of one reply's calls as history entries: one message if the provider wants all of them
+# in one.
 def result_entries(results: Sequence[Any]) -> list[Any]: ...
 
-# A user's message in a format; ``is_turn=False`` marks it as no turn of the user's where it can.
+# A user's message in a format; ``is_turn=False`` marks it as not a turn of the user if it can.
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  # noqa: A002
 
-# A message of a summary: the user's with its text, or the assistant's that takes note of it.
+# A message of a summary: the user's with its text, or the assistant's that acknowledges it.
 def summary_message(text: str, format: str, role: Literal["user", "assistant"]) -> Any: ...  # noqa: A002
 
-# A copy with a cache mark on its last block that can have one; None where there can be none.
+# A copy with a cache mark on its last block that can have one; None if there can be none.
 def marked(provider: str, value: Any) -> Any | None: ...
 
-# The indices of lines that the user took back, with Codex' events by which the user did; and of
-# Claude Code's that have the uuid of a line before them.
+# The indices of lines that the user took back, with Codex's events by which the user did so; and of
+# Claude Code's that have the uuid of an earlier line.
 def taken_back(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
 def repeated(entries: Sequence[Any], format: str) -> frozenset[int]: ...  # noqa: A002
 
 _Path = tuple[str | int, ...]
 
 # The role, the texts and the calls of each message of a unit; thinking is left out.
-# What a unit says, and the kind of memory that it is by the first bytes of its own words.
+# The text of a unit, and the kind of memory that it is by the first bytes of its own words.
 def unit_memory(conversation: Conversation, unit: int, most_bytes: int) -> tuple[str, str]: ...
 def unit_text(conversation: Conversation, unit: int) -> str: ...
 
@@ -1859,8 +1864,8 @@ def meets_filter(value: Mapping[str, Any], conditions: Mapping[str, Any] | None)
 def value_text(value: Any) -> str: ...
 def namespace_fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool: ...
 
-# Reads the objects of a transcript from an offset on; with `skips` that is in the middle of a line,
-# which is passed over. `broken` lines hold no JSON object, or are too long. Raises OSError.
+# Reads the objects of a transcript from an offset on. With `skips` that is in the middle of a line,
+# which is skipped. `broken` lines hold no JSON object, or are too long. Raises OSError.
 @final
 class TranscriptReader:
     MAX_LINE_BYTES: int
@@ -1891,10 +1896,11 @@ class SessionFile:
     # The agent's own name for the session.
     @property
     def id(self) -> str: ...
-    # How many bytes are still to be read; None where there is nothing new to read.
+    # The number of bytes that are not read yet. None if there is nothing new to read.
     def unread(self, known: SessionRecord | None) -> int | None: ...
 
-# A transcript as an index knows it: how far it was read, and what its lines tell of the session.
+# A transcript as an index knows it: the offset up to which it was read, and what its lines say of
+# the session.
 @final
 class SessionRecord:
     # From a row; raises KeyError, TypeError, ValueError or OverflowError for anything else.
@@ -1927,8 +1933,8 @@ class SessionRecord:
     # Whether any of it may have been said between these times.
     def within(self, after: datetime | None, before: datetime | None) -> bool: ...
 
-# Reads on from where a record says, or anew. A file that cannot be read counts as read: it is tried
-# again when it changes.
+# Reads on from where a record says, or again. A file that cannot be read counts as read: it is
+# tried again when it changes.
 def read_session(file: SessionFile, known: SessionRecord | None, max_bytes: int) -> SessionPart: ...
 
 @final
@@ -1936,10 +1942,10 @@ class SessionPart:
     # From now on.
     @property
     def record(self) -> SessionRecord: ...
-    # Whether what was known of the session before is to be forgotten.
+    # Whether earlier knowledge of the session must be forgotten.
     @property
     def begins_anew(self) -> bool: ...
-    # Chunks of what was said, to be added in these batches: each a text and its time.
+    # Chunks of the words, to be added in these batches: each a text and its time.
     @property
     def batches(self) -> list[list[tuple[str, datetime]]]: ...
     @property
@@ -1954,7 +1960,7 @@ class SessionOutline:
     def turns(self) -> list[tuple[str, str]]: ...
     @property
     def omitted_turns(self) -> int: ...
-    # By use: the tool that was called with them, or where they were.
+    # By use: the tool that was called with them, or their place.
     @property
     def names(self) -> dict[str, list[str]]: ...
     @property
@@ -1965,7 +1971,7 @@ class SessionOutline:
     @property
     def text(self) -> str: ...
 
-# What was said in a line: the speaker ("user", "assistant", "call" of a tool) and the text.
+# The words in a line: the speaker ("user", "assistant", "call" of a tool) and the text.
 def said_in(line: Mapping[str, Any]) -> list[tuple[str, str]]: ...
 def words_of_user(message: Mapping[str, Any]) -> str: ...
 def clean_text(text: str, max_chars: int) -> str: ...
@@ -1975,31 +1981,31 @@ def said_entries(
     lines: Iterable[Mapping[str, Any]], agent: str, ancestor: Callable[[str], str]
 ) -> list[dict[str, Any]]: ...
 
-# Of the end of a transcript: the last lines that were said, without results whose calls are not
-# there, and Codex' last summary ("" for none). Both raise OSError.
+# From the end of a transcript: the last spoken lines, without results whose calls are not there,
+# and Codex's last summary ("" for none). Both raise OSError.
 def last_turns(path: PathLike[str], agent: str) -> list[dict[str, Any]]: ...
 def last_summary(path: PathLike[str]) -> str: ...
 
-# The id of the last line at this one or before it that is known; the id itself where there is none.
-# The file is read backwards from an offset on.
+# The id of the last known line, at this one or before it, or the id itself if there is none. The
+# file is read backwards from an offset on.
 def known_ancestor(
     name: str, path: PathLike[str], before: int, known: Container[object]
 ) -> str: ...
 
-# The text that goes back after a compaction, and the names that were said or called with in lines,
-# the best first.
+# The text that goes back after a compaction, and the names in the words and inputs of lines, the
+# best first.
 def put_back(mark: str, hint: str, store: str, excerpts: str, max_chars: int) -> str: ...
 def used_names(lines: Sequence[Mapping[str, Any]]) -> list[str]: ...
 
-# An agent's settings with groups of hooks, each as JSON with an indent of two, and without them,
-# by event and number. What is empty then goes too, but for what is kept: events; "", all hooks.
+# An agent's settings with groups of hooks, each as JSON with an indent of two, and without them, by
+# event and number. Those that are empty then go too, except the kept ones: events; "", all hooks.
 def settings_with_hooks(text: str, groups: Sequence[tuple[str, str]]) -> str: ...
 def settings_without_hooks(
     text: str, gone: Mapping[str, Sequence[int]], kept: Sequence[str]
 ) -> str: ...
 
-# The indices of a transcript's lines that the conversation went on from, in its order; None where
-# no line names another.
+# The indices of a transcript's lines that the conversation went on from, in its order. None if no
+# line names another.
 def transcript_branch(entries: Sequence[Mapping[str, Any]]) -> list[int] | None: ...
 
 # The best `limit` of the names that no shown text has, the best first: each with the number of
@@ -2016,9 +2022,9 @@ def names(
 @final
 class NameIndex:
     def __new__(cls) -> NameIndex: ...
-    # Of the messages, those in `kept` are visible; `reference_of` returns by what a dropped unit
-    # can be read. `excerpts` are messages that are kept in part, by index; `replaced` maps an index
-    # to the names of an earlier outline.
+    # Of the messages, those in `kept` are visible. `reference_of` returns the reference by which a
+    # dropped unit can be read. `excerpts` are messages that are kept in part, by index; `replaced`
+    # maps an index to the names of an earlier outline.
     def add(
         self,
         conversation: Conversation,
@@ -2050,8 +2056,8 @@ def read_outline(text: str) -> list[OutlineName] | None: ...
 def fenced_outline(lines: str) -> str: ...
 def read_fenced_outline(text: str) -> list[OutlineName] | None: ...
 
-# The lines of as many names of an outline as fit, the first first; "" if none fits. `how` tells
-# the reader how to ask for a name.
+# The lines of as many names of an outline as fit, in order; "" if none fits. `how` says to the
+# reader how to ask for a name.
 def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str: ...
 def cached_bytes() -> int: ...
 def clear_cache() -> None: ...
@@ -2061,16 +2067,16 @@ CACHE_BYTES: int
 def set_cache_limit(limit_bytes: int) -> None: ...
 def cache_limit() -> int: ...
 
-# The vectors of texts in the space of a model, float32; None where none was kept.
+# The vectors of texts in the space of a model, float32; None if none was kept.
 def cached_vectors(space: str, texts: Sequence[str]) -> list[bytes | None]: ...
 
-# A row a text, C-contiguous float32; a row of zeros is no vector.
+# A row a text, C-contiguous float32; a row of zeros isn't a vector.
 def cache_vectors(space: str, texts: Sequence[str], rows: Any) -> None: ...
 def before_exit() -> None: ...
 def before_fork() -> None: ...
 def after_fork() -> None: ...
 
-# Joins the events of a provider's stream to the body of an answer; `body` is None where it ended
+# Joins the events of a provider's stream to the body of an answer; `body` is None if it ended
 # too early.
 @final
 class AnswerJoiner:
@@ -2095,7 +2101,8 @@ class Replies:
     def calls(self) -> list[Any]: ...
     @property
     def has_others(self) -> bool: ...
-    # Of the last reply, as the next request takes it; `shown` is the answer as the client has it.
+    # Of the last reply, in the form of the next request; `shown` is the answer as the client has
+    # it.
     @property
     def entries(self) -> list[Any]: ...
     @property
@@ -2108,7 +2115,7 @@ class Replies:
     def joined(self) -> dict[str, Any]: ...
 
 # For the proxy: the status and the reason for a request that does not go on (None: it does);
-# whether one is from this machine and from no page of another site; and the headers that go on.
+# whether one is from this machine and not from a page of another site; and the headers that go on.
 _Headers = Sequence[tuple[bytes, bytes]]
 
 def refused_request(
@@ -2124,16 +2131,17 @@ class RequestBody:
     # Its values, without the messages.
     @property
     def fields(self) -> dict[str, Any]: ...
-    # The messages, which are not read; none where they are no list.
+    # The messages, which are not read. None if they aren't a list.
     @property
     def items(self) -> list[RequestItem]: ...
-    # A value as the client wrote it; "" where there is none.
+    # A value as the client wrote it; "" if there is none.
     def written(self, name: str) -> str: ...
-    # The body with other messages, these tools too, and all else as the client wrote it.
+    # The body with other messages, also with these tools, and everything else as the client wrote
+    # it.
     def with_items(self, texts: Sequence[str], tools: Sequence[str] = ...) -> bytes: ...
 
 # One message of a request: as the client wrote it, its value, and the value without the marks of a
-# cache. Both raise ValueError where the text is no JSON.
+# cache. Both raise ValueError if the text isn't JSON.
 @final
 class RequestItem:
     def __new__(cls, text: str) -> RequestItem: ...
@@ -2146,13 +2154,13 @@ class RequestItem:
 
 _Exchange = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]
 
-# A client's messages with what it did not see of their answers: `known` returns those to the first
-# so many messages.
+# A client's messages with the parts of their answers that it did not see: `known` returns the
+# answers to the first messages.
 def with_exchanges(
     items: Sequence[RequestItem], known: Callable[[int], Sequence[_Exchange]]
 ) -> list[RequestItem]: ...
 
-# A message with its text as a block: clients change to blocks where a mark is to be.
+# A message with its text as a block: clients change to blocks where a mark goes.
 def in_blocks(message: Any) -> Any: ...
 def is_answer(provider: str, body: Mapping[str, Any]) -> bool: ...
 
@@ -2161,7 +2169,7 @@ def read_answer(
     provider: str, body: Mapping[str, Any]
 ) -> tuple[list[Any], str, list[Any], Stop, Any, Any, Any]: ...
 
-# What a body reports as an error; None where it reports none.
+# The error that a body reports. None if it reports none.
 def reported_in(provider: str, body: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
 
 # The error for an SDK's exception; None if the provider did not fail.
@@ -2178,9 +2186,9 @@ def error_from_body(
 ) -> ProviderError: ...
 def error_event(raw: bytes, provider: str | None) -> bytes: ...
 
-# The memory tool: the answer, whether it is an error, the files that change, and the records that
-# say so, for a log that `is_new` or not; the files after some records; the versions that no file
-# says now, each with a body that says nothing.
+# The memory tool: the answer, whether it is an error, the changed files, and the records of the
+# changes, for a log that `is_new` or not; the files after some records; the versions that are not
+# the present text of a file, each with an empty body.
 def memory_tool(provider: str) -> dict[str, Any]: ...
 def memory_command(
     arguments: Any,
@@ -2197,7 +2205,7 @@ def memory_stale(
     rows: Sequence[tuple[int, float, str]], texts: dict[str, str]
 ) -> list[tuple[int, str]]: ...
 
-# Reads what an answer cost from its bytes.
+# Reads the cost of an answer from its bytes.
 @final
 class Bill:
     def __new__(cls, *, is_streamed: bool) -> Bill: ...
@@ -2212,13 +2220,13 @@ class ToolArguments:
     # As they were sent.
     @property
     def sent(self) -> Mapping[str, Any]: ...
-    # "" where it is not needed and was not sent.
+    # "" if it is not needed and was not sent.
     def text(self, name: str, *, max_chars: int = ..., needed: bool = True) -> str: ...
-    # None where none was sent.
+    # None if none was sent.
     def texts(self, name: str) -> list[str] | None: ...
     # Within the range of its schema, which has a default.
     def whole(self, name: str) -> int: ...
-    # One of the words of its schema; None where none was sent.
+    # One of the words of its schema; None if none was sent.
     def choice(self, name: str) -> str | None: ...
 
 # A text without halves of surrogate pairs, which no request can carry; JSON without them in any of
@@ -2226,7 +2234,7 @@ class ToolArguments:
 def as_unicode(text: str) -> str: ...
 def unicode_inside(value: Any) -> Any: ...
 
-# Names that nothing has yet: each as it is wanted, or with the first number that makes it free.
+# Names that are not in use yet: each as wanted, or with the first number that makes it free.
 @final
 class FreeNames:
     def __new__(cls, taken: Iterable[str], between: str) -> FreeNames: ...
@@ -2249,7 +2257,7 @@ def provider_name(provider: str) -> str: ...
 def server_text(text: str) -> str: ...
 def read_server_text(text: str) -> str: ...
 
-# What full-text search reads of a text: all of it, or each word of a long one once.
+# The part of a text that full-text search reads: all of it, or each word of a long one once.
 def server_words(text: str) -> str: ...
 def check_server_name(what: str, name: object, max_bytes: int) -> None: ...
 
@@ -2285,7 +2293,7 @@ def beyond_limits(
     max_bytes: int | None,
 ) -> tuple[list[int], list[int]]: ...
 
-# The measures of retention: a reader of messages of its own, and what is needed after a cut.
+# The measures of retention: a reader of messages of its own, and the needs after a cut.
 def payload(message: Mapping[str, Any]) -> Mapping[str, Any]: ...
 def role_of(message: Mapping[str, Any]) -> str: ...
 def text_of(message: Mapping[str, Any]) -> str: ...
@@ -2314,8 +2322,8 @@ class Needs:
         self, messages: Iterable[Mapping[str, Any]]
     ) -> tuple[frozenset[str], frozenset[str]]: ...
 
-# Of each: name, message, its role, the text before and after it, how often it is used, and where
-# first.
+# For each: name, message, its role, the text before and after it, its number of uses, and the first
+# of them.
 def lost_names(
     lost: Sequence[str],
     messages: Sequence[Mapping[str, Any]],
@@ -2331,7 +2339,8 @@ def is_turn_kept(turn: str, kept: Iterable[Mapping[str, Any]]) -> bool: ...
 # The raw conversations in the text of a file; `expected` says what to pass.
 def session_values(path: object, text: str, expected: str) -> list[Any]: ...
 
-# Of each text before, its runs beside the text after: what was, what is, and whether it is kept.
+# For each text before, its runs compared with the text after: the old part, the new part, and
+# whether it is kept.
 def compared_texts(
     before: Sequence[tuple[int, str]], after: Sequence[tuple[int, str]]
 ) -> list[list[tuple[str, str, bool]]]: ...

@@ -8,7 +8,7 @@ exception's type. To see the text, set the level of one logger::
 
 Its own level counts, not the root's: a program that logs everything does not log this by accident.
 
-What is done without is a warning of the logger ``rehydrate``, once for each cause: `warn_once`.
+Each degradation is a warning of the logger ``rehydrate``, once for each cause: `warn_once`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def as_json(value: Any, **layout: Any) -> str:
 
 
 def as_base64(value: object) -> str:
-    """Return bytes as JSON has them, as botocore writes a picture; for `default` of `json.dumps`.
+    """Return bytes as JSON has them, as botocore writes a picture; a `default` of `json.dumps`.
 
     >>> as_base64(b"PNG")
     'UE5H'

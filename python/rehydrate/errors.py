@@ -68,7 +68,7 @@ class RehydrateError(Exception):
     _message = ""
 
     def __str__(self) -> str:
-        """Return one line: what the class says of the attributes, else what it was made with."""
+        """Return one line: the class's sentence about the attributes, else its arguments."""
         return self._message.format(self=self) if self._message else super().__str__()
 
 
@@ -108,7 +108,7 @@ class UnknownFormatError(InvalidArgumentError):
 
 
 class MissingNamespaceError(InvalidArgumentError):
-    """A call on a memory that names no namespace, where the memory has none of its own.
+    """A call on a memory that names no namespace, if the memory has none of its own.
 
     >>> print(MissingNamespaceError("search"))
     search names no namespace; pass namespace=, or bind one: memory.within("alice")
@@ -246,7 +246,7 @@ class InvalidConversationError(RehydrateError, ValueError):
     """Messages that a provider would refuse; `violations` lists every reason."""
 
     def __init__(self, violations: Iterable[Violation]) -> None:
-        """Take what `rehydrate.validate` returned."""
+        """Take the result of `rehydrate.validate`."""
         self.violations = tuple(violations)
         super().__init__(self.violations)
 
@@ -278,8 +278,8 @@ class BudgetExceededError(RehydrateError, ValueError):
         remedy: str,
         limit: str = "budget",
     ) -> None:
-        """Take what needs tokens, how many it needs, how many there are, the remedy, and the name
-        of the limit."""
+        """Take the name of the part that needs tokens, how many it needs, how many there are, the
+        remedy, and the name of the limit."""
         super().__init__(subject, needed_tokens, budget_tokens, remedy, limit)
         self.limit = limit
         self.subject = subject
@@ -448,7 +448,7 @@ class UnknownThreadError(RehydrateError, LookupError):
 
 
 class ProviderError(RehydrateError, RuntimeError):
-    """A model's provider gave no answer; ``status`` is that of HTTP, None where there was none.
+    """A model's provider gave no answer; ``status`` is that of HTTP, None if there was none.
 
     >>> print(ProviderError("anthropic", 500, "Internal server error"))
     anthropic answered 500: Internal server error

@@ -140,4 +140,4 @@ CACHE_MARKED: frozenset[str] = frozenset({"anthropic", "bedrock"})
 """The providers whose requests mark what is cached; the others cache prefixes by themselves."""
 
 MESSAGES_KEY: Mapping[str, str] = {"openai_responses": "input", "gemini": "contents"}
-"""The argument that holds the messages, where it is not `messages`."""
+"""The argument that holds the messages, if it is not `messages`."""

@@ -123,7 +123,7 @@ def test_a_turn_is_a_value_that_json_has(tmp_path):
     assert document["ir"]["rehydrate"] == "prompt_ir"
 
 
-def test_what_the_model_asked_for_is_told_with_where_it_is_from(tmp_path):
+def test_requested_context_is_reported_with_its_origin(tmp_path):
     events, turn = every_kind_of_event(tmp_path)
     (requested,) = [event for event in events if event.name == "context_requested"]
     assert requested.found > 0

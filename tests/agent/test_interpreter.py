@@ -107,7 +107,7 @@ def test_a_turn_goes_on_from_what_was_added_where_the_user_says_nothing_new():
     assert len(turn.history) == 2
 
 
-def test_a_model_that_calls_for_ever_meets_the_step_limit_with_a_valid_history():
+def test_a_model_that_calls_forever_meets_the_step_limit_with_a_valid_history():
     numbers = iter(range(100))
     model = Script(lambda prompt: call_reply((f"c{next(numbers)}", "berth", {"quay": "B"})))
     context = Context()
@@ -294,7 +294,7 @@ def test_a_prompt_that_cannot_be_made_shorter_is_a_failure():
     assert len(model.prompts) <= 4
 
 
-def test_what_is_nobodys_failure_is_raised_and_the_history_is_valid():
+def test_an_unexpected_error_is_raised_and_the_history_is_valid():
     context = Context()
     events = []
     with pytest.raises(ZeroDivisionError):
@@ -308,7 +308,7 @@ def test_what_is_nobodys_failure_is_raised_and_the_history_is_valid():
 
 
 @everywhere
-def test_call_ids_that_a_server_uses_again_and_again_are_told_apart(provider):
+def test_call_ids_that_a_server_uses_again_and_again_are_distinguished(provider):
     model = Script(
         call_reply(("call_0", "berth", {"quay": "A"}), provider=provider),
         call_reply(
@@ -371,7 +371,7 @@ def test_thoughts_that_led_to_nothing_are_left_out():
     assert_valid(context)
 
 
-def test_an_empty_text_beside_calls_is_left_out():
+def test_an_empty_text_next_to_calls_is_left_out():
     reply = call_reply(("a", "berth", {"quay": "B"}))
     (entry,) = reply.entries
     blocks = [{"type": "text", "text": ""}, *entry["content"]]
@@ -444,7 +444,7 @@ def test_a_pause_goes_on_and_the_answer_is_all_that_was_said():
     assert (turn.answer, turn.steps) == ("Let me look. Berth 4.", 2)
 
 
-def test_a_model_that_pauses_for_ever_meets_the_step_limit():
+def test_a_model_that_pauses_forever_meets_the_step_limit():
     turn = agent(Script(text_reply("hm", stop="pause")), limits=TurnLimits(steps=3)).run(
         Context(), "?"
     )

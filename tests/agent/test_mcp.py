@@ -305,7 +305,7 @@ async def test_every_kind_of_content_is_said_in_text(
     assert answer.content.endswith(expected)
 
 
-async def test_an_error_of_the_protocol_is_told_in_the_servers_words() -> None:
+async def test_an_error_of_the_protocol_is_reported_in_the_servers_words() -> None:
     error = mcp.MCPError(-32000, "the crane is out of order")
     async with session_with(Paged([["a"]], error).server()) as session:
         answer = await ask(await mcp_tools(session), "a")

@@ -66,7 +66,7 @@ def test_a_reply_that_is_as_it_should_be_is_not_touched(provider):
     assert repair_reply(reply, {"c"})[0] is reply
 
 
-def test_what_a_provider_put_beside_the_calls_stays_the_very_same_object():
+def test_what_a_provider_put_next_to_the_calls_stays_the_very_same_object():
     thought = {"type": "thinking", "thinking": "B is deep.", "signature": "sig"}
     unknown = {"type": "something_new", "id": "x", "data": [1]}
     reply = call_reply(("a", "berth", {"quay": "B"}))

@@ -170,7 +170,7 @@ RETURNED = {
 
 
 @pytest.mark.parametrize(("value", "expected"), RETURNED.values(), ids=RETURNED)
-def test_what_a_tool_returns_is_told_as_text(value, expected):
+def test_a_tools_result_is_sent_as_text(value, expected):
     tool = Tool("get", "", {"type": "object"}, lambda: value)
     assert results_of(("a", "get", {}), tools=[tool]) == {"a": expected}
 
@@ -229,7 +229,7 @@ def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones():
 
 @both
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_tool_that_hangs_is_left_behind_and_the_turn_goes_on(backend, is_async):
+def test_a_tool_that_hangs_is_abandoned_and_the_turn_goes_on(backend, is_async):
     release = threading.Event()
     loop_jumps = anyio.Event()
 

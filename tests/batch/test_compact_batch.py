@@ -144,7 +144,7 @@ def test_ids_of_any_type_come_back():
         assert pa.table(compact_batch(given))["id"].to_pylist() == ids.to_pylist()
 
 
-def test_kept_messages_stand_letter_for_letter_as_they_stood():
+def test_kept_messages_are_letter_for_letter_as_they_were():
     text = '[ {"role":"user", "content":"caf\\u00e9 1e5"} ,\n{"role": "user","content" : "x"}]'
     found = results(compact_batch(table([text]), messages=True, target_ratio=1.0))
     assert found[0]["messages"] == (
@@ -171,7 +171,7 @@ def test_bytes_that_are_no_utf_8_are_a_bad_row():
     assert good["error"] is None
 
 
-def test_bytes_that_are_called_a_string_but_are_none_are_a_bad_row():
+def test_bytes_that_are_called_a_string_but_are_not_utf8_are_a_bad_row():
     binary = pa.array([b'["\xff"]', json.dumps(TALK).encode()])
     lie = pa.StringArray.from_buffers(2, *binary.buffers()[1:])
     bad, good = results(compact_batch(pa.table({"id": [1, 2], "messages": lie})))

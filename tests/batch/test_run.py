@@ -207,7 +207,7 @@ def test_restart_forgets_the_parts_but_deletes_no_other_folder(tmp_path: Path, o
     assert (report.rows, report.taken_rows, parts.exists()) == (1, 0, False)
 
 
-def test_inputs_that_are_none_are_refused_before_any_worker(tmp_path: Path, out: Path):
+def test_inputs_that_are_invalid_are_refused_before_any_worker(tmp_path: Path, out: Path):
     def run(source: Path, output: Path = out, job: str = COMPACT, **options: Any) -> None:
         run_batch(source, output, job, options)
 

@@ -232,7 +232,7 @@ def test_a_failure_carries_its_exit_code():
     assert (Failure("x").code, Failure("x", INTERNAL).code) == (2, 70)
 
 
-def test_responses_items_are_compacted_in_the_request_they_stand_in(run, write):
+def test_responses_items_are_compacted_within_their_request(run, write):
     call = {"type": "function_call", "call_id": "a", "name": "get", "arguments": "{}"}
     answer = {"type": "function_call_output", "call_id": "a", "output": "word " * 500}
     said = {"role": "assistant", "content": "Here it is."}
@@ -251,7 +251,7 @@ def test_langchains_stored_form_is_refused_with_what_loads_it(run, write):
 
 
 @pytest.mark.parametrize("command", ["compact", "inspect", "lint"])
-def test_a_role_that_nobody_knows_is_refused_with_the_one_that_was_meant(run, write, command):
+def test_an_unknown_role_is_refused_with_the_one_that_was_meant(run, write, command):
     talk = [{"role": role, "content": f"words of {role}"} for role in ("user", "ai", "user")]
     write("talk.json", talk)
     done = run(command, "talk.json")
@@ -260,7 +260,7 @@ def test_a_role_that_nobody_knows_is_refused_with_the_one_that_was_meant(run, wr
 
 
 @pytest.mark.parametrize("is_array", [True, False])
-def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_array):
+def test_an_excerpt_is_written_again_and_all_else_byte_for_byte(run, write, is_array):
     log = "".join(f"2026-02-17 12:00 request_{n} served\n" for n in range(90))
     lines = [
         '{"role": "user",  "content": "Begin."}',

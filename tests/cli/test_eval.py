@@ -60,7 +60,7 @@ def test_the_figures_are_json_and_the_page_is_a_page(run, tmp_path: Path):
     assert figures["recommendation"]["code"] in page.text
 
 
-def test_a_strategy_of_ones_own_stands_beside_the_others(run, tmp_path: Path):
+def test_a_strategy_of_ones_own_is_listed_with_the_others(run, tmp_path: Path):
     write_lines(tmp_path / "one.jsonl", work(40))
     (tmp_path / "mine.py").write_text(
         "def first(messages, query, ratio):\n"
@@ -126,7 +126,7 @@ def test_a_mistake_is_one_line_that_names_it(run, tmp_path: Path, arguments, pro
     assert last.startswith("rehydrate") and problem in last
 
 
-def test_without_langchain_the_last_messages_stand_for_it(run, tmp_path: Path):
+def test_without_langchain_the_last_messages_are_compared_instead(run, tmp_path: Path):
     blocked = tmp_path / "blocked" / "langchain_core"
     blocked.mkdir(parents=True)
     (blocked / "__init__.py").write_text("raise ImportError('blocked')")
@@ -139,7 +139,7 @@ def test_without_langchain_the_last_messages_stand_for_it(run, tmp_path: Path):
     assert names == {"keep last", "compact_context", "excerpts", "outline"}
 
 
-def test_all_get_the_size_that_must_be_kept_and_who_keeps_more_is_named(run, tmp_path: Path):
+def test_all_get_the_size_that_must_be_kept_and_those_that_keep_more_are_named(run, tmp_path: Path):
     pasted = {"role": "user", "content": "Mend all of what you have read, please. " * 200}
     turns = [*work(30), pasted, *work(30, 1)[1:]]
     write_lines(tmp_path / "one.jsonl", turns)

@@ -32,7 +32,7 @@ def test_a_store_needs_a_namespace(capsys, option, tmp_path):
         (["--tools", "grep"], "'grep' is none of compact_context, request_context,"),
     ],
 )
-def test_a_wrong_option_is_told_in_one_line(capsys, arguments, problem):
+def test_a_wrong_option_is_reported_in_one_line(capsys, arguments, problem):
     with pytest.raises(SystemExit) as end:
         cli.main(["mcp", *arguments])
     assert end.value.code == 2
@@ -58,7 +58,7 @@ def test_the_names_of_the_command_are_those_of_the_tools():
     assert (*TOOLS,) == cli.hosts.TOOLS
 
 
-def test_a_weak_token_and_a_port_in_use_are_told(run):
+def test_a_weak_token_and_a_port_in_use_are_reported(run):
     pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]")
     for token in ("short", "with blanks in the token", "caf\u00e9-caf\u00e9-caf\u00e9-caf\u00e9"):
         done = run("mcp", "--http", "0", env={"REHYDRATE_MCP_TOKEN": token})

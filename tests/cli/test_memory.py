@@ -157,7 +157,7 @@ def test_adding_twice_gives_the_same_handle(memory):
     assert again["added"] == [{"handle": first, "created": False, "redactions": []}]
 
 
-def test_a_secret_is_taken_out_and_the_user_is_told(memory):
+def test_a_secret_is_taken_out_and_the_user_is_informed(memory):
     done = memory("add", "the key is AKIAIOSFODNN7EXAMPLE")
     assert "aws_access_key" in said(done)
     shown = memory("show", done.stdout.decode().strip()).stdout

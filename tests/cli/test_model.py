@@ -90,7 +90,7 @@ def loaded(monkeypatch, tmp_path) -> list[SimpleNamespace]:
     return made
 
 
-def test_bench_times_every_precision_and_thread_count_beside_the_built_in_model(loaded, capfd):
+def test_bench_times_every_precision_and_thread_count_next_to_the_built_in_model(loaded, capfd):
     assert cli.main(["model", "bench", "tiny", "--rounds", "2", "--json"]) == 0
     result = json.loads(capfd.readouterr().out)
     assert [(row["model"], row["precision"], row["threads"]) for row in result["models"]] == [

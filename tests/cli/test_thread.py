@@ -134,7 +134,7 @@ def test_redact_and_purge(thread, store):
     assert "no thread yet" in thread("list").said
 
 
-def test_mistakes_are_told(thread, run, tmp_path):
+def test_mistakes_are_reported(thread, run, tmp_path):
     gone = thread("show", "t-1")
     assert gone.code == 2 and gone.said == (
         "rehydrate: namespace 'alice' has no thread 't-1'; "

@@ -289,7 +289,7 @@ def test_arguments_keep_their_spelling_around_what_is_cut():
     assert "lines omitted" in json.loads(arguments)["content"]
 
 
-def test_beside_a_thought_the_input_stays():
+def test_next_to_a_thought_the_input_stays():
     compaction = compacted(session(thought=True), thinking="keep")
     assert compaction.stats.excerpted == 0
     assert compacted(session(thought=True), thinking="strip").stats.excerpted == 1

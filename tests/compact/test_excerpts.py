@@ -168,7 +168,7 @@ def text_beside_results() -> list[Any]:
     ]
 
 
-def test_a_text_of_the_users_beside_results_does_not_pin_the_results():
+def test_a_text_of_the_user_next_to_results_does_not_pin_the_results():
     messages = text_beside_results()
     compaction = compact_context(messages, target_ratio=0.6, granularity="excerpt")
     stats = compaction.stats

@@ -69,7 +69,7 @@ def test_kept_reasons_name_the_pin(case: Case):
     named = {"pinned by the caller", "bound to what the provider holds"}
     for row in case.compact().explain():
         if any(message.role == "system" for message in conversation.units[row.unit].messages):
-            assert row.reason == "system"  # amid others it is bound to the user's turn before it
+            assert row.reason == "system"  # among others it is bound to the user's turn before it
         elif row.unit in (
             turns.last_user_turn(conversation),
             turns.turn_of_open_loop(conversation),

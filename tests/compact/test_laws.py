@@ -331,7 +331,7 @@ def session(seed: int) -> list[dict[str, Any]]:
 
 
 def firsts(messages: list[Any], **options: Any) -> str:
-    """Who speaks first in what is kept, behind the system."""
+    """Who speaks first in what is kept, after the system."""
     kept = compact_context(messages, target_ratio=0.15, **options).messages
     assert validate(kept) == []
     roles = [one["role"] if isinstance(one, dict) else one.type for one in kept]

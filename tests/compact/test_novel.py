@@ -66,7 +66,7 @@ def test_a_typographers_apostrophe_is_an_apostrophe():
     assert _native.unit_memory(said, 0, 600) == ("That\u2019s wrong.", "correction")
 
 
-def test_what_it_is_from_stands_with_it(memory: Memory):
+def test_its_origin_is_with_it(memory: Memory):
     drop_all(
         memory,
         f"user: The budget {LONG}",
@@ -237,7 +237,7 @@ def test_a_thread_is_a_name(thread: Any):
 
 
 class Known(FixedMemory):
-    """Covers what it is told to, and notes what is written."""
+    """Covers what it is asked to, and notes what is written."""
 
     def __init__(self, coverage: list[float]) -> None:
         super().__init__(coverage)
@@ -250,7 +250,7 @@ class Known(FixedMemory):
         return [Added(f"mem_{n}", True) for n, _ in enumerate(items)]
 
 
-# The rules of a user survive: plain prose, in any turn and beside results.
+# The rules of a user survive: plain prose, in any turn and next to results.
 
 
 RULES = (
@@ -282,7 +282,7 @@ def small_talk(messages: int) -> list[dict[str, Any]]:
 
 
 def with_rules(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A rule as a user turn of its own behind every twentieth message."""
+    """A rule as a user turn of its own after every twentieth message."""
     planted = list(messages)
     for number, rule in reversed(list(enumerate(RULES))):
         planted.insert(20 * number + 2, {"role": "user", "content": rule})
@@ -290,7 +290,7 @@ def with_rules(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_results(steps: int, texts: dict[int, str]) -> list[dict[str, Any]]:
-    """Tool calls in Anthropic's format; `texts` holds what the user says beside a step's result."""
+    """Tool calls in Anthropic's format; `texts` holds what the user says with a step's result."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Read the modules."}]
     for step in range(steps):
         call = {"type": "tool_use", "id": f"call{step}", "name": "read"}
@@ -330,7 +330,7 @@ def test_planted_rules_survive_the_compaction_of_a_context():
 
 
 @pytest.mark.parametrize("granularity", ["message", "excerpt"])
-def test_a_rule_beside_a_tool_result_survives(granularity: str):
+def test_a_rule_next_to_a_tool_result_survives(granularity: str):
     messages = read_results(60, {3: RULES[0], 9: RULES[4]})
     kept = compact_context(messages, target_ratio=0.2, granularity=granularity).messages
     kept_rules = [

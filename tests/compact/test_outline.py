@@ -149,7 +149,7 @@ def test_an_outline_leaves_no_thinking_that_the_model_refuses(model, thinking):
                 assert validate(kept.messages, sent=entries, model=model) == []
 
 
-def test_in_a_loop_that_must_begin_with_its_thinking_the_outline_stands_before_the_loop():
+def test_in_a_loop_that_must_begin_with_its_thinking_the_outline_is_before_the_loop():
     thought = {"type": "thinking", "thinking": "hm " * 20, "signature": "c2ln"}
     call, result = step(0)
     first = {**call, "content": [thought, *call["content"]]}
@@ -160,12 +160,12 @@ def test_in_a_loop_that_must_begin_with_its_thinking_the_outline_stands_before_t
     assert manual.messages[1] is entries[0]
     free = compact_context(entries, target_ratio=0.3, outline=True, model="claude-opus-5")
     assert free.outline is not None and free.outline.position > 1
-    # Of a model that nobody knows the thinking may be bound to what stands before it, too.
+    # The thinking of an unknown model may be bound to what is before it, too.
     kept = compact_context(entries, target_ratio=0.3, outline=True, thinking="strip")
     assert kept.stats.dropped and kept.outline is None
 
 
-def test_names_stand_under_what_they_were_and_only_those_that_are_gone():
+def test_names_are_listed_by_their_use_and_only_those_that_are_gone():
     long = "and so on with nothing to see\n" * 60
     command = "pytest tests/test_rows.py\ncat src/other.py"
     entries = session(
@@ -177,7 +177,7 @@ def test_names_stand_under_what_they_were_and_only_those_that_are_gone():
     assert kept.outline is not None
     lines = dict(line.split(": ", 1) for line in kept.outline.text.split("\n")[2:-1])
     assert "conf/ports.toml" in lines["Edit"]
-    # JSON writes a line break as \n, which is no part of the name behind it.
+    # JSON writes a line break as \n, which isn't a part of the name after it.
     assert {"tests/test_rows.py", "src/other.py"} <= set(lines["Bash"].split(", "))
     assert "KeyError" in lines["errors"]
     left = json.dumps([m for n, m in enumerate(kept.messages) if n != kept.outline.position])
@@ -185,7 +185,7 @@ def test_names_stand_under_what_they_were_and_only_those_that_are_gone():
     assert listed and not any(each.name in left for each in listed)
 
 
-def test_the_outline_stands_where_the_first_gap_is():
+def test_the_outline_is_where_the_first_gap_is():
     entries = session()
     kept = compact_context(entries, target_ratio=0.3, outline=True)
     assert kept.outline is not None
@@ -236,7 +236,7 @@ def test_the_usual_outline_takes_a_part_of_what_may_go_and_nothing_of_what_must_
     assert 100 <= roomy.stats.outline_tokens <= 200
 
 
-def test_secrets_are_not_listed_wherever_they_stand():
+def test_secrets_are_not_listed_wherever_they_are():
     key = "sk-ant-api03-" + "Zx9Qw3Er7Ty1" * 8
     entries = session(
         step(80, "Bash", {"password": "hunter2_x9", "command": f"export ANTHROPIC_API_KEY={key}"}),
@@ -261,7 +261,7 @@ def test_a_name_cannot_close_the_fence_or_speak_as_the_system():
     assert kept.messages[kept.outline.position]["role"] == "user"
 
 
-def test_with_a_memory_names_stand_behind_the_handle_of_their_message(tmp_path):
+def test_with_a_memory_names_follow_the_handle_of_their_message(tmp_path):
     with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
         entries = session(step(95, "Edit", {"path": "conf/ports.toml"}))
         kept = compact_context(entries, target_ratio=0.2, outline=400, memory=memory, archive=True)

@@ -206,7 +206,7 @@ def test_dropped_parts_are_archived_as_the_message_that_came_in(name: str, tmp_p
 
 @every_format
 @pytest.mark.parametrize("ratio", [0.3, 0.5, 0.7])
-def test_an_outline_is_put_before_or_behind_a_message_and_its_results(name: str, ratio: float):
+def test_an_outline_is_put_before_or_after_a_message_and_its_results(name: str, ratio: float):
     messages = PARTED[name]()
     compaction = compact_context(messages, target_ratio=ratio, outline=100)
     assert validate(compaction.messages, name) == []
@@ -317,7 +317,7 @@ def test_reasoning_stays_with_what_follows_it():
             assert after.get("call_id") == "a"
 
 
-def test_calls_beside_the_way_of_a_transcript_are_parted_too():
+def test_calls_off_the_path_of_a_transcript_are_parted_too():
     """The model goes on from the result that came last, on which the last call does not hang."""
     lines = claude_code()
     parents = [None, 0, 1, 2, 2, 3, 3, 6, 7, 6, 9, 10]

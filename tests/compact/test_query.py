@@ -128,7 +128,7 @@ def test_a_turn_that_wants_something_done_is_no_query(turn: str, asks: bool):
     assert given == (turn, 1.0, asks)
 
 
-def test_a_question_beside_other_sentences_counts_by_its_share():
+def test_a_question_next_to_other_sentences_counts_by_its_share():
     turn = "I moved the port to the other side of the bay. Which was it?"
     query = weighted_query(read(chat(turn), "plain")[0], None)
     assert query is not None

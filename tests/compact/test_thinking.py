@@ -124,7 +124,7 @@ def test_it_is_what_compacting_the_stripped_list_gives(case: Case):
     options: dict[str, Any] = {"budget_tokens": budget, "pin": ()}
     at_once = stripped(case, **options)
     in_two = compact_context(free.messages, **(case.options | options))
-    # Parallel calls behind a thought stay together, also where it is stripped.
+    # Parallel calls after a thought stay together, also where it is stripped.
     assume(_parted_messages(at_once) == _parted_messages(in_two))
     assert at_once.messages == in_two.messages
     assert at_once.stats.after_tokens == in_two.stats.after_tokens

@@ -120,7 +120,7 @@ def test_a_model_that_binds_nothing_keeps_all_its_thinking(case: Case, model: st
 
 
 @pytest.mark.parametrize("model", ["", "claude-opus-5-5", "claude-new-7"])
-def test_thinking_goes_behind_the_first_change_and_stays_before_it(model):
+def test_thinking_goes_after_the_first_change_and_stays_before_it(model):
     compaction = compact_context(TALK, target_ratio=0.6, pin=[0, 1, 2, 3], model=model)
     first = first_change(compaction, len(TALK))
     assert 3 < first < len(TALK) - 2
@@ -182,7 +182,7 @@ def test_in_an_open_tool_loop_of_an_unknown_claude_the_compaction_waits_and_says
     assert over.stats.changed and over.stats.degraded == ()
 
 
-def test_a_loop_of_one_turn_is_compacted_behind_the_thinking_that_it_begins_with():
+def test_a_loop_of_one_turn_is_compacted_after_the_thinking_that_it_begins_with():
     loop = [user(0), *(entry for number in range(12) for entry in call(number))]
     compaction = compact_context(loop, target_ratio=0.5)
     assert compaction.stats.changed and compaction.stats.degraded == ()
@@ -196,7 +196,7 @@ def test_a_loop_of_one_turn_is_compacted_behind_the_thinking_that_it_begins_with
     ]
 
 
-def test_thinking_behind_the_apis_own_summary_is_bound_to_it_alone():
+def test_thinking_after_the_apis_own_summary_is_bound_to_it_alone():
     summary = {"role": "assistant", "content": [{"type": "compaction", "content": "So far."}]}
     entries = [*TALK[:-1], summary, user(30), answer(30), user(31)]
     options: dict[str, Any] = {"model": "claude-opus-5-5", "pin": [16, 17, 18]}

@@ -61,7 +61,7 @@ def test_an_open_tool_loop_is_kept_whole_whatever_it_costs():
         ({"type": "redacted_thinking", "data": "b3Bh"}, "bound to what the provider holds"),
     ],
 )
-def test_the_turn_that_a_tool_loop_works_on_is_kept_when_the_user_writes_beside_a_result(
+def test_the_turn_that_a_tool_loop_works_on_is_kept_when_the_user_writes_next_to_a_result(
     thought: Entry, piece: str
 ):
     beside = {"type": "text", "text": "Reminder: use tabs."}
@@ -271,7 +271,7 @@ def test_the_thoughts_that_began_an_open_tool_loop_stay_with_it() -> None:
     ],
 )
 @pytest.mark.parametrize("thinking", ["auto", "keep", "strip"])
-def test_a_thought_alone_behind_results_does_not_answer_them(thought, thinking) -> None:
+def test_a_thought_alone_after_results_does_not_answer_them(thought, thinking) -> None:
     call = {"type": "tool_use", "id": "t", "name": "Read", "input": {"path": "a.py"}}
     result = {"type": "tool_result", "tool_use_id": "t", "content": "x = 1\n" * 400}
     entries = [

@@ -119,7 +119,7 @@ async def test_a_blocking_caller_on_the_loop_does_not_wait_for_a_coroutine_of_th
         with lock:
             tasks.start_soon(take, lock, "coroutine", order)
             await settle()
-        # Woken, and not yet run: if the coroutine owned the lock now, this would wait for ever.
+        # Woken, and not yet run: if the coroutine owned the lock now, this would wait forever.
         with lock:
             order.append("thread")
     assert order == ["thread", "coroutine"]

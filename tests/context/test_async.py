@@ -1,4 +1,4 @@
-"""Context awaited: short work on the loop, long work beside it; a slow one delays no other."""
+"""Context awaited: short work on the loop, long work in threads; a slow one delays no other."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_short_work_is_done_on_the_loop():
         assert clock.was_on_the_loop
 
 
-async def test_a_prompt_that_asks_sources_is_made_beside_the_loop():
+async def test_a_prompt_that_asks_sources_is_made_off_the_loop():
     clock = Clock()
     context = Context(lambda request: "At seven.", timeout=None, clock=clock)
     await context.aprompt("When?")
@@ -119,7 +119,7 @@ async def test_a_prompt_that_asks_sources_is_made_beside_the_loop():
     assert len(clock.threads) == threads
 
 
-async def test_a_prompt_over_a_long_history_is_made_beside_the_loop():
+async def test_a_prompt_over_a_long_history_is_made_off_the_loop():
     clock = Clock()
     context = Context(clock=clock)
     context.add(*talk(500))
@@ -127,7 +127,7 @@ async def test_a_prompt_over_a_long_history_is_made_beside_the_loop():
     assert not clock.was_on_the_loop
 
 
-async def test_a_prompt_that_is_compacted_is_made_beside_the_loop():
+async def test_a_prompt_that_is_compacted_is_made_off_the_loop():
     clock = Clock()
     context = Context(clock=clock, budget=Budget(soft_tokens=2_000))
     context.add(*talk(8, words=300))
@@ -136,7 +136,7 @@ async def test_a_prompt_that_is_compacted_is_made_beside_the_loop():
     assert not clock.was_on_the_loop
 
 
-async def test_what_others_wrote_is_called_beside_the_loop():
+async def test_foreign_code_is_called_off_the_loop():
     def think(ir: object, target: object) -> object:
         threads.append(threading.get_ident())
         return ir
@@ -146,7 +146,7 @@ async def test_what_others_wrote_is_called_beside_the_loop():
     assert threads[0] != threading.get_ident()
 
 
-async def test_large_entries_are_counted_beside_the_loop():
+async def test_large_entries_are_counted_off_the_loop():
     clock = Clock()
     context = Context(clock=clock)
     await context.aadd({"role": "user", "content": "x " * 64_000})
@@ -184,7 +184,7 @@ async def test_sync_and_async_callers_of_one_context_exclude_each_other():
     assert all(longer[: len(shorter)] == shorter for shorter, longer in pairwise(sent))
 
 
-async def test_who_is_cancelled_in_line_leaves_nothing_behind():
+async def test_a_call_that_is_cancelled_while_it_waits_leaves_nothing():
     blocked = Blocked()
     context = Context(blocked, timeout=None)
     async with anyio.create_task_group() as tasks:

@@ -306,7 +306,7 @@ def test_a_history_that_is_compacted_again_and_again_tells_each_thing_once(writt
         assert summary.count(str(written)) <= 1
 
 
-def test_system_messages_amid_the_others_are_not_summarised():
+def test_system_messages_among_the_others_are_not_summarised():
     changed = {"role": "system", "content": "Answer in French."}
     said = [
         {"role": "user", "content": "One."},

@@ -179,7 +179,7 @@ def test_a_prompt_that_is_cancelled_leaves_the_context_as_it_was(backend):
     assert context.usage.prompts == 2
 
 
-def test_a_prompt_stands_once_something_came_after_it():
+def test_a_prompt_is_final_once_something_came_after_it():
     context = Context(provider="openai_chat")
     context.prompt("first")
     call = context._thread._last_call
@@ -277,7 +277,7 @@ def follows_itself(context):
     return context.history[-1].get("type") == "assistant"
 
 
-def test_a_context_weighs_little_beside_its_messages():
+def test_a_context_weighs_little_beyond_its_messages():
     context = Context(budget=Budget(10**8, 10**9))
     session = [{"role": "user", "content": "Write them all."}]
     for number in range(40):
@@ -375,7 +375,7 @@ def test_a_compaction_that_the_budget_asks_for_reads_hot_memory_again_too():
     assert not context.prefix.extends
 
 
-def test_hot_memory_that_came_late_stands_in_front_after_the_next_compaction():
+def test_hot_memory_that_came_late_is_in_front_after_the_next_compaction():
     rules = Rules(OSError("busy"), "Never delete production.")
     context = Context(rules.source(), system="Be brief.", provider="openai_chat")
     for turn in range(20):

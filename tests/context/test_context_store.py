@@ -246,7 +246,7 @@ def test_what_was_laid_down_long_ago_survives_rounds_of_compaction(tmp_path):
         assert f"- {ROUNDS * 20 - shown} more: " in markdown
 
 
-def test_a_thread_that_is_opened_anew_has_the_same_store(tmp_path):
+def test_a_thread_that_is_opened_again_has_the_same_store(tmp_path):
     one = Context(clock=lambda: 1e9)
     entries = [
         user("Always use tabs. Fix the login."),
@@ -359,7 +359,7 @@ def test_the_example_of_the_class_runs():
     assert example.examples and doctest.DocTestRunner().run(example).failed == 0
 
 
-def test_what_is_told_bit_by_bit_is_what_is_told_at_once():
+def test_messages_read_one_by_one_give_what_messages_read_at_once_give():
     call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "make all_of_it"}}
     result = {"type": "tool_result", "tool_use_id": "t", "content": "ValueError: no port_8080"}
     said = [

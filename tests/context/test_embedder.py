@@ -1,4 +1,4 @@
-"""Context(embedder=): a model of the caller's at every door, and what becomes of a failing one."""
+"""Context(embedder=): a caller's model at every entry point, and the outcome of a failing one."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_prompts_after_it_extend_one_another():
     ]
 
 
-def test_a_second_compaction_cuts_the_whole_texts_anew():
+def test_a_second_compaction_cuts_the_whole_texts_again():
     entries = looked_up("north", "south", "east")
     context = compacted(entries, 0.7)
     context.compact(int(0.4 * count_tokens(entries)))
@@ -145,7 +145,7 @@ def test_without_originals_a_gap_has_no_handle():
     assert all(gap[1] is None for gap in gaps)
 
 
-def test_an_entry_that_is_cut_is_told_as_cut():
+def test_an_entry_that_is_cut_is_reported_as_cut():
     context = compacted(looked_up("north", "south", "east"), 0.4)
     assert context.ir is not None
     cut = [row for row in context.ir.explain().rows if row.kind == "cut"]
@@ -295,7 +295,7 @@ def test_between_compactions_prompts_extend_one_another_the_outline_included():
     assert compactions == context.usage.compactions
 
 
-def test_it_counts_in_the_budget_and_stands_fenced_in_the_users_role():
+def test_it_counts_in_the_budget_and_is_fenced_in_the_users_role():
     context = Context(budget=SMALL, outline=True, system="Be brief.", timeout=None)
     for prompt in worked(context, 12):
         if any(trace.name == "prune" and trace.changed for trace in prompt.ir.meta.trace):
@@ -330,7 +330,7 @@ def test_before_a_loop_that_must_begin_with_its_thinking():
         assert thinking[0]
         turns = [n for n, m in enumerate(prompt.messages) if m["role"] == "user"]
         spoken = [n for n in turns if "tool_result" not in json.dumps(prompt.messages[n])]
-        assert spoken == list(range(len(spoken)))  # nothing of ours stands in the loop
+        assert spoken == list(range(len(spoken)))  # nothing of ours is in the loop
     assert outlines(prompt)
 
 
@@ -373,7 +373,7 @@ def test_the_model_reads_a_message_by_its_number():
     assert one.name in json.dumps(answer)
 
 
-def test_a_number_that_is_shown_or_was_never_there_is_told():
+def test_a_number_that_is_shown_or_was_never_there_is_reported():
     context = Context(budget=SMALL, outline=True, timeout=None)
     jit = ContextJIT(context)
     worked(context, 2)

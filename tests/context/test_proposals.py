@@ -269,7 +269,7 @@ def test_what_is_permanent_is_never_resolved_nor_faded():
     assert noted.propose({"op": "promote", "item": file}).refused == {SOURCE: 1}
 
 
-def test_what_is_settled_is_resolved_by_who_may():
+def test_settled_items_are_resolved_by_those_who_may():
     noted = Noted(
         user(GOAL),
         call("1", "Bash", command="make"),

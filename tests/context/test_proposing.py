@@ -158,7 +158,7 @@ def test_a_prompt_that_fails_takes_them_back_and_the_next_applies_them(tmp_path)
         assert [item.text for item in context.store.items("Decisions")] == ["It is a red crane."]
 
 
-def test_a_thread_that_is_opened_anew_has_what_was_applied(tmp_path):
+def test_a_thread_that_is_opened_again_has_what_was_applied(tmp_path):
     model = ScriptedModel(
         [
             saying(

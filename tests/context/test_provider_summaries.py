@@ -84,7 +84,7 @@ def thoughts(prompt):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_providers_summary_stands_first_as_it_is_and_nothing_is_refused(name):
+def test_the_providers_summary_is_first_as_it_is_and_nothing_is_refused(name):
     with StrictProvider(partial(respond, words=300), binds_thinking=None) as provider:
         model = MODELS[name](provider)
         context, events = begun(model)
@@ -97,11 +97,11 @@ def test_the_providers_summary_stands_first_as_it_is_and_nothing_is_refused(name
     messages = [each for each in last.messages if each.get("role") != "system"]
     assert tuple(messages[: len(native.content)]) == native.content
     assert not formats.validate(last.messages, name)
-    # The rule is forty turns ago, and in no summary of the provider's.
+    # The rule is forty turns ago, and in no summary of the provider.
     assert RULE in str(last.request) and context.history[0]["content"].startswith("What")
 
 
-def test_thinking_behind_the_summary_stays_and_is_accepted():
+def test_thinking_after_the_summary_stays_and_is_accepted():
     with StrictProvider(respond, binds_thinking=True) as provider:
         model = claude(provider)
         context, events = begun(model)
@@ -114,7 +114,7 @@ def test_thinking_behind_the_summary_stays_and_is_accepted():
     assert len(thoughts(after)) == len(kept) - 1 > 0
 
 
-def test_thinking_behind_a_summary_of_another_model_is_left_out():
+def test_thinking_after_a_summary_of_another_model_is_left_out():
     with StrictProvider(respond, binds_thinking=True) as provider:
         model, other = claude(provider), claude(provider)
         other._name = "claude-sonnet-5-5"

@@ -150,7 +150,7 @@ def test_the_budget_of_a_job_goes_on(where):
         assert context.usage.job_tokens == 0
 
 
-def test_handles_lead_to_their_wholes_after_a_restart(where, tmp_path):
+def test_handles_lead_to_their_originals_after_a_restart(where, tmp_path):
     whole = "\n".join(f"{n}: port {n * 7919 % 65536} is open" for n in range(3_000))
     with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
         memory.add(["The harbour's radio listens on channel 12. " * 40])

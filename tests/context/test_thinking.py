@@ -81,7 +81,7 @@ def test_all_thinking_stays_while_the_prompts_extend_one_another(model):
 
 
 @pytest.mark.parametrize("model", [BINDS, ""])
-def test_behind_a_compaction_thinking_goes_and_what_comes_later_stays(model):
+def test_after_a_compaction_thinking_goes_and_later_thinking_stays(model):
     context = Context(model=model, system="Be brief.", budget=SMALL)
     prompts = talked(context, 14)
     assert context.usage.compactions > 1
@@ -204,7 +204,7 @@ def test_an_unknown_claudes_tool_loop_waits_for_its_end_and_says_so():
 
 
 def under_way(hard_tokens: int) -> Context:
-    """A context amid a tool loop, over its soft budget."""
+    """A context in the middle of a tool loop, over its soft budget."""
     context = Context(budget=Budget(2_000, hard_tokens))
     talked(context, 4)
     context.prompt("Look at all of them.")
@@ -265,7 +265,7 @@ def test_without_anything_sent_what_is_left_out_is_the_first_change():
     assert all(int(name[4:]) * 2 + 1 < min(places) for name in thoughts(short))
 
 
-def test_a_policy_that_is_none_is_refused():
+def test_a_policy_that_is_invalid_is_refused():
     with pytest.raises(
         InvalidArgumentError, match="thinking is 'strip'; choose one of 'auto', 'keep'"
     ):

@@ -97,7 +97,7 @@ def test_a_rest_is_still_there_when_the_thread_has_grown(threads):
     assert not rest.is_error and "is swept with a broom" in rest.content
 
 
-def test_a_memory_is_asked_beside_it_and_its_handles_are_read(threads, tmp_path):
+def test_a_memory_is_asked_in_addition_and_its_handles_are_read(threads, tmp_path):
     Context(threads=threads, thread="t").add(*talk())
     with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:
         (added,) = memory.add("Production listens on port 443.")

@@ -60,7 +60,7 @@ def langchain_messages():
 
 
 def test_langchain_messages_come_back_equal(threads, tmp_path):
-    """Opened anew before each prompt, a thread sends what one that is never closed sends."""
+    """Opened again before each prompt, a thread sends what one that is never closed sends."""
     options = {"format": "langchain", "clock": lambda: 1e9}
     one, added = Context(**options), langchain_messages()
     for message in added:
@@ -321,7 +321,7 @@ def test_redaction_takes_a_span_that_leads_nowhere(threads, span):
     assert Context(threads=threads, thread="t").history == [{**HELLO, "content": "[redacted]."}]
 
 
-def test_redaction_of_a_span_that_is_none_is_refused(threads):
+def test_redaction_of_a_span_that_is_invalid_is_refused(threads):
     operations = {"seen": 1, "operations": [{**ADDED, "span": "no"}]}
     rows = [(0, 0.0, json.dumps(BEGUN)), (1, 1.0, json.dumps(SAID)), (7, 1, json.dumps(operations))]
     threads.native.append_records("alice", "t", 0, rows)

@@ -88,7 +88,7 @@ def test_our_own_compaction_keeps_the_last_block_whole() -> None:
         assert sent[-1:] == blocks_in(list(context.history)[: 2 * turn])[-1:]
 
 
-def test_a_block_that_failed_goes_back_and_stands_for_nothing() -> None:
+def test_a_block_that_failed_goes_back_and_replaces_nothing() -> None:
     with StrictProvider(failing) as provider:
         context, _, _ = talk(provider, 7)
         assert provider.refusals == []

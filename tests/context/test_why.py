@@ -151,7 +151,7 @@ def test_a_flag_and_an_id_that_no_entry_has_are_refused(what):
 
 
 @pytest.mark.parametrize("name", ["history[07]", "history[00]", "history[ 1]", "history[1_0]"])
-def test_an_id_that_is_none_is_refused(name):
+def test_an_id_that_is_invalid_is_refused(name):
     with pytest.raises(InvalidArgumentError, match="had nothing of the id"):
         talk(Context(), 9).why(name)
 

@@ -74,7 +74,7 @@ def test_a_model_that_is_not_understood_ends_in_one_line_and_exit_code_2(bert, c
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on a file's size to set")
-def test_a_disk_that_takes_no_more_leaves_nothing_behind(bert, home):
+def test_a_full_disk_leaves_no_files(bert, home):
     """The limit holds for root too; a read-only folder would not stop root."""
     import resource
 
@@ -126,7 +126,7 @@ def test_the_two_poolings_are_two_models(bert):
 
 
 @pytest.mark.parametrize("precision", ["model.onnx", "model_int8.onnx"])
-def test_what_stands_under_the_mask_changes_nothing(bert, tmp_path, load, precision):
+def test_tokens_under_the_mask_change_nothing(bert, tmp_path, load, precision):
     file = convert(bert, tmp_path / "out").folder / precision
     rows = rows_of(3, 20)
     quiet, loud = (load(file, padding=padding)(rows) for padding in (0, SHAPE.vocabulary - 1))

@@ -332,7 +332,7 @@ def test_a_name_cannot_lead_out_of_the_home(bert, home, name):
     assert not home.exists()
 
 
-def test_a_model_is_replaced_only_when_told_to(bert, tmp_path):
+def test_a_model_is_replaced_only_on_request(bert, tmp_path):
     folder = convert(bert, tmp_path / "out", precisions=("fp32",)).folder
     with pytest.raises(ConversionError, match="is there already; pass --force"):
         convert(bert, tmp_path / "out")

@@ -250,7 +250,7 @@ def test_a_break_is_named_with_its_reason_and_what_must_be_written_again(
     assert not report.extends
 
 
-def test_history_entries_are_told_apart_by_content_not_by_their_numbers():
+def test_history_entries_are_distinguished_by_content_not_by_their_numbers():
     def numbered(digests):
         return [Segment(f"history[{n}]", "message", 10, d, "static") for n, d in enumerate(digests)]
 
@@ -277,7 +277,7 @@ def test_breakpoints_may_move_without_breaking_anything():
     assert report.extends
 
 
-def test_what_stands_behind_the_last_breakpoint_may_change_for_nothing():
+def test_content_after_the_last_breakpoint_may_change_for_free():
     report = prefix_report(row("abx", marks="b"), row("aby", marks="b"))
     assert (report.extends, report.keeps_cached) == (False, True)
     assert not prefix_report(row("abx", marks="x"), row("aby")).keeps_cached

@@ -132,7 +132,7 @@ def test_without_anchors_the_report_names_what_moved_and_what_it_costs(hydrated)
         assert report.broke is not None
         assert report.broke.why in ("removed", "reordered", "inserted", "replaced", "changed")
         assert report.broke.place.startswith(("function", "<lambda>", "history"))
-        assert report.keeps_cached  # it was behind the last breakpoint: nothing is written again
+        assert report.keeps_cached  # it was after the last breakpoint: nothing is written again
 
 
 def test_after_a_compaction_of_the_agents_own_nobody_has_spoken_and_nothing_breaks_either():

@@ -29,7 +29,7 @@ def test_what_is_sent_again_is_read_and_only_what_is_new_is_written():
     ]
 
 
-def test_what_stands_behind_the_last_breakpoint_is_never_cached():
+def test_content_after_the_last_breakpoint_is_never_cached():
     again = row("abc", marks="b")
     assert bill(again, again) == [(0, 2_000, 1_000), (2_000, 0, 1_000)]
 
@@ -38,7 +38,7 @@ def test_without_a_breakpoint_nothing_is_cached():
     assert bill(row("abc"), row("abc")) == [(0, 0, 3_000)] * 2
 
 
-def test_a_change_in_front_breaks_everything_behind_it():
+def test_a_change_in_front_breaks_everything_after_it():
     assert bill(row("abc", marks="c"), row("xbc", marks="c")) == [(0, 3_000, 0)] * 2
 
 
@@ -85,7 +85,7 @@ def test_an_entry_is_gone_when_it_was_not_used_for_its_time_to_live():
     assert [turn[0] for turn in bill(again, again, gaps=301, ttl="1h")] == [0, 2_000]
 
 
-def test_reading_starts_the_time_to_live_anew():
+def test_reading_starts_the_time_to_live_again():
     again = row("ab", marks="b")
     assert [turn[0] for turn in bill(*[again] * 4, gaps=200)] == [0, 2_000, 2_000, 2_000]
 

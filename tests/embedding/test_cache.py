@@ -58,7 +58,7 @@ def test_any_text_has_a_key():
     assert [found and found[0] for found in held(space, *texts)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_it_forgets_everything_when_told():
+def test_it_forgets_everything_on_request():
     space = next(SPACES)
     _native.cache_vectors(space, ["a"], row(1))
     clear_cache()

@@ -89,7 +89,7 @@ def test_settings_of_strange_types_count_for_nothing(tmp_path: Path) -> None:
     assert (files.max_tokens, files.first_token) == (256, False)
 
 
-def test_weights_beside_the_graph_are_part_of_what_names_the_space(tmp_path: Path) -> None:
+def test_weights_next_to_the_graph_are_part_of_what_names_the_space(tmp_path: Path) -> None:
     # After new training the graph has the same bytes, and only the file that it names differs.
     put(tmp_path, **{"model.onnx": "graph at model.onnx_data", "notes.txt": "x"})
     put(tmp_path, **{"model.onnx_data": "weights"})

@@ -166,7 +166,7 @@ def test_warming_up_and_repr_say_what_there_is(model: OnnxModel) -> None:
     ("texts", "said"),
     [("abc", "texts is one string"), (["a", 3], r"texts\[1\] is of type int"), ([b"a"], "bytes")],
 )
-def test_texts_that_are_none_are_refused(model: OnnxModel, texts: list[str], said: str) -> None:
+def test_texts_that_are_invalid_are_refused(model: OnnxModel, texts: list[str], said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         model.embed(texts)
 

@@ -148,7 +148,7 @@ def until(condition: Any) -> None:
     raise AssertionError("it did not happen")
 
 
-def test_a_call_that_takes_too_long_is_left_behind_and_counts_as_a_failure():
+def test_a_call_that_takes_too_long_is_abandoned_and_counts_as_a_failure():
     gate = Gate()
     embedder = Embedder(gate, timeout=0.01, batch_size=1, failures_to_open=1)
     attempt = embedder.attempt(TEXTS)
@@ -189,7 +189,7 @@ def test_a_call_under_way_at_the_deadline_is_not_waited_for():
     gate.opened.set()
 
 
-def test_no_more_than_a_few_calls_are_left_behind():
+def test_no_more_than_a_few_calls_are_abandoned():
     gate, clock = Gate(), Clock()
     embedder = Embedder(gate, failures_to_open=1_000, clock=clock)
     for _ in range(MAX_ABANDONED + 3):

@@ -293,7 +293,7 @@ def test_a_result_may_lack_a_content_or_have_an_empty_one():
         assert broken(HELLO, assistant(call("a")), user(done)) == []
 
 
-def test_system_entries_at_the_beginning_stand_outside_of_the_rules():
+def test_system_entries_at_the_beginning_are_outside_of_the_rules():
     system = {"role": "system", "content": "Be brief."}
     entries = [system, system, HELLO, assistant(call("a")), user(result("a"))]
     assert broken(*entries) == []
@@ -315,11 +315,11 @@ def test_system_entries_at_the_beginning_stand_outside_of_the_rules():
         ([HELLO, assistant(call("a")), SYSTEM, user(result("a"))], [2]),
     ],
 )
-def test_a_system_message_amid_the_others_is_between_the_users_and_the_assistants(entries, wrong):
+def test_a_system_message_among_the_others_is_between_the_users_and_the_assistants(entries, wrong):
     assert broken(*entries) == [(index, "misplaced_system") for index in wrong]
 
 
-def test_a_system_message_amid_the_others_has_content_or_sets_something():
+def test_a_system_message_among_the_others_has_content_or_sets_something():
     entries = [HELLO, {"role": "system", "content": ""}, {"role": "assistant", "content": "Yes."}]
     assert broken(*entries) == [(1, "empty_content")]
     assert broken(HELLO, YES, EFFORT, HELLO) == []
@@ -389,7 +389,7 @@ def _placement(entries: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("granularity", ["message", "excerpt"])
 @pytest.mark.parametrize("behind", ["a turn", "a result", "the last turn"])
-def test_what_is_bound_to_a_turn_stays_behind_it_at_every_size(behind, granularity):
+def test_content_bound_to_a_turn_stays_after_it_at_every_size(behind, granularity):
     entries: list[dict[str, Any]] = []
     for number in range(14):
         entries.append(user(text(f"Question {number}: what of buoy {number}? " * 8)))

@@ -220,7 +220,7 @@ def test_what_may_be_shortened_and_what_not() -> None:
     assert FORMATS["bedrock"].places(guarded, 0) == [None]
 
 
-def test_reasoning_is_never_torn_from_its_turn() -> None:
+def test_reasoning_is_never_split_from_its_turn() -> None:
     turn = message(THOUGHT, *use("a")["content"], role="assistant")
     long = result("a", content=({"text": "word " * 2_000},))
     entries = [USER, turn, long, SAID, message({"text": "And now? " * 50}), turn, result("a")]

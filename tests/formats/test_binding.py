@@ -66,7 +66,7 @@ def test_without_what_was_sent_nothing_is_said_of_it():
         ([user("First of all"), *AFTER], [2, 4, 6]),
     ],
 )
-def test_thinking_behind_an_edited_missing_or_new_message_is_refused(after, refused):
+def test_thinking_after_an_edited_missing_or_new_message_is_refused(after, refused):
     assert stale(after) == refused
 
 
@@ -74,7 +74,7 @@ def test_thinking_behind_an_edited_missing_or_new_message_is_refused(after, refu
     "changed",
     [{"system": "Be long."}, {"tools": []}, {"tools": [*TOOLS, {"name": "more"}]}],
 )
-def test_all_thinking_is_behind_system_and_tools(changed):
+def test_all_thinking_is_after_system_and_tools(changed):
     assert stale(request(AFTER, **changed), request(SENT)) == [1, 3, 5]
     assert stale(request(AFTER, **changed), SENT) == []  # only one side has them
 
@@ -108,7 +108,7 @@ def test_new_thinking_answers_what_was_sent_and_nothing_else():
     assert stale([*SENT, bare(reply), user("four"), answer("d")]) == []
 
 
-def test_thinking_right_behind_what_is_missing_is_refused():
+def test_thinking_right_after_what_is_missing_is_refused():
     sent = [user("one"), bare(answer("a")), user("two"), answer("b"), user("three")]
     assert stale([*sent, answer("c")], sent) == []
     assert stale([*sent[:2], *sent[3:]], sent) == [2]
@@ -121,7 +121,7 @@ def test_a_message_of_thinking_alone_may_go_and_is_no_gap_at_the_end():
     assert stale([*sent[:3], sent[4], answer("c")], sent) == [4]
 
 
-def test_a_summary_of_the_apis_own_stands_for_what_it_replaces():
+def test_a_summary_of_the_apis_own_counts_for_what_it_replaces():
     summary = {"role": "assistant", "content": [{"type": "compaction", "content": "So far."}]}
     assert stale([summary, *SENT[3:], answer("c"), user("four")]) == []
     assert stale([summary, *SENT[2:], answer("c")]) == []
@@ -135,7 +135,7 @@ def test_a_summary_of_the_apis_own_stands_for_what_it_replaces():
     assert stale([summary, SENT[3], user("other"), *later[3:], answer("d")], later) == [3, 5]
 
 
-def test_it_depends_on_the_model_and_a_claude_that_nobody_named_binds():
+def test_it_depends_on_the_model_and_an_unknown_claude_binds():
     edited = [user("another"), *AFTER[1:]]
     assert stale(edited, model="claude-opus-5-5") == [1, 3, 5]
     assert stale(edited, model="") == [1, 3, 5]

@@ -37,7 +37,7 @@ PROGRESS = {"type": "progress", "uuid": "p", "data": {"type": "hook_progress"}}
 ASK = line("user", "Fix the parser.")
 
 
-def test_the_lines_of_one_message_and_its_results_are_one_unit_whatever_lies_between():
+def test_the_lines_of_one_message_and_its_results_are_one_unit_whatever_is_between():
     entries = [
         ASK,
         says("I look.", "m1"),
@@ -144,7 +144,7 @@ def test_blank_lines_of_the_model_are_no_violation_since_they_are_not_sent():
     ("entry", "part"),
     [({"type": "user"}, "message"), ({"role": "user", "content": "x"}, "type"), ("text", "")],
 )
-def test_a_line_that_is_none_is_refused_with_its_index(entry, part):
+def test_a_line_that_is_invalid_is_refused_with_its_index(entry, part):
     with pytest.raises(InvalidMessageError, match="message 1") as caught:
         parse([ASK, entry], "claude_code")
     assert (caught.value.index, caught.value.part) == (1, part)

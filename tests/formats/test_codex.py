@@ -152,7 +152,7 @@ def test_a_context_does_not_answer_a_turn_that_was_taken_back() -> None:
     assert context.prompt().request["input"] == [said("user", "Show a.py.")["payload"]]
 
 
-def test_every_door_reads_the_same_conversation(tmp_path: Path, capfd: Any) -> None:
+def test_every_entry_point_reads_the_same_conversation(tmp_path: Path, capfd: Any) -> None:
     path = tmp_path / "rollout.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in ROLLOUT), encoding="utf-8")
     tokens = count_tokens(ITEMS)
@@ -189,6 +189,6 @@ def test_the_kept_lines_are_the_very_lines_and_are_read_again_alike() -> None:
 @pytest.mark.parametrize(
     "entry", [{"type": "response_item"}, {"type": "compacted", "payload": 7}, 7]
 )
-def test_a_line_that_is_none_is_refused_with_its_index(entry: Any) -> None:
+def test_a_line_that_is_invalid_is_refused_with_its_index(entry: Any) -> None:
     with pytest.raises(InvalidMessageError, match="message 1"):
         parse([META, entry], "codex")

@@ -266,7 +266,7 @@ def test_signed_cited_and_called_texts_stay_as_they_are(block: dict[str, Any]):
         assert set(places) == {None}
 
 
-def test_what_a_transcript_says_beside_its_message_stays_as_it_is():
+def test_what_a_transcript_says_next_to_its_message_stays_as_it_is():
     block = {
         "type": "tool_result",
         "tool_use_id": "a",

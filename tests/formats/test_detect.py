@@ -174,7 +174,7 @@ def test_errors_survive_pickling_with_message_and_attributes():
         assert vars(again) == vars(error)
 
 
-def test_every_rule_that_is_reported_stands_in_the_table():
+def test_every_rule_that_is_reported_is_in_the_table():
     from tests.formats import (
         test_ai_sdk_rules,
         test_anthropic,

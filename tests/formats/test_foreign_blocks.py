@@ -116,7 +116,7 @@ DOORS: dict[str, Callable[[list[Any]], object]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_foreign_pair_is_refused_at_every_door(name: str, door: str) -> None:
+def test_a_foreign_pair_is_refused_at_every_entry_point(name: str, door: str) -> None:
     messages, _ = FOREIGN[name]
     with pytest.raises(InvalidMessageError):
         DOORS[door](messages)
@@ -354,7 +354,7 @@ def _format(place: str) -> str:
     return "openai_responses" if place == "Responses" else "auto"
 
 
-def test_pictures_of_ollama_beside_the_content_count() -> None:
+def test_pictures_of_ollama_next_to_the_content_count() -> None:
     shown = {"role": "user", "content": "What is it?", "images": [PNG, PNG]}
     for name in ("auto", "plain", "openai_chat"):
         assert 3_200 < count_tokens([shown], format=name) < 3_250

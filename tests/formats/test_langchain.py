@@ -59,7 +59,7 @@ def read(message: Any) -> tuple[list[tuple[str, PieceKind]], int]:
     return [tuple(piece) for piece in read.pieces], read.images
 
 
-def test_message_objects_are_told_without_being_named():
+def test_message_objects_are_recognised_without_being_named():
     assert detect_format([USER]) == "langchain"
     assert detect_format([HumanMessageChunk("hi")]) == "langchain"
     duck = SimpleNamespace(type="human", content="hi", additional_kwargs={}, response_metadata={})
@@ -154,7 +154,7 @@ def test_contents_calls_and_reasoning_become_pieces_of_their_kind(message, piece
         {"type": "function_call", "call_id": "a", "name": "get", "arguments": '{"id":7}'},
     ],
 )
-def test_a_call_that_stands_in_several_places_counts_once(block):
+def test_a_call_that_is_in_several_places_counts_once(block):
     function = {"name": "get", "arguments": '{"id": 7}'}
     extras = {"tool_calls": [{"id": "a", "type": "function", "function": function}]}
     everywhere = calling("a", content=[block])
@@ -335,7 +335,7 @@ def test_reading_needs_no_langchain_and_making_its_messages_names_the_package(mo
 def test_a_prompt_between_parallel_results_with_pictures_is_extended_by_the_next(
     provider: Any,
 ) -> None:
-    """Some providers take no picture in a result: it comes behind all results of the turn."""
+    """Some providers take no picture in a result: it comes after all results of the turn."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     context = Context(provider=provider, format="langchain")
     context.add(USER, calling("a", "b"), ToolMessage([picture], tool_call_id="a"))

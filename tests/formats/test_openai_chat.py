@@ -103,7 +103,7 @@ def test_all_tool_messages_of_parallel_calls_are_one_unit_with_them():
     assert members(USER, calling("a", "b"), tool("b"), tool("a"), USER) == [(0,), (1, 2, 3), (4,)]
 
 
-def test_ids_that_start_anew_in_every_turn_pair_with_the_nearest_call():
+def test_ids_that_start_again_in_every_turn_pair_with_the_nearest_call():
     entries = [USER, calling("0"), tool("0"), calling("0"), tool("0")]
     assert members(*entries) == [(0,), (1, 2), (3, 4)]
     assert broken(*entries) == []

@@ -302,7 +302,7 @@ def test_settings_are_not_told_to_another_provider(provider):
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat"])
 @pytest.mark.parametrize("served", SERVED.values(), ids=SERVED)
-def test_what_a_server_made_is_told_to_another_provider(served, provider):
+def test_a_servers_output_is_sent_to_another_provider_as_text(served, provider):
     context = Context(provider=provider, format="openai_responses")
     context.add(USER, *served, call("a"), output("a"), said(), USER)
     assert validate(context.prompt().messages, provider) == []
@@ -393,7 +393,7 @@ def test_a_planted_violation_is_found_where_it_is(rule):
     assert [index for index, found in broken(*items) if found == rule] == indices
 
 
-def test_an_id_that_starts_anew_in_every_turn_still_pairs_with_the_nearest_call():
+def test_an_id_that_starts_again_in_every_turn_still_pairs_with_the_nearest_call():
     items = [USER, call("0"), output("0"), USER, call("0"), output("0")]
     assert members(*items) == [(0,), (1, 2), (3,), (4, 5)]
     assert broken(*items) == [(4, "duplicate_id")]

@@ -2,7 +2,7 @@
 
     python -m tests.formats.test_readings
 
-writes it anew after a change that is meant; its diff shows what is read otherwise.
+writes it again after a change that is meant; its diff shows what is read otherwise.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def test_a_context_sends_the_summary_after_each_compaction(kind: str) -> None:
     assert len(context.prompt().request["messages"]) < len(TURNS)
 
 
-def test_thinking_behind_a_summary_is_bound_to_it_in_a_transcript_too() -> None:
+def test_thinking_after_a_summary_is_bound_to_it_in_a_transcript_too() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     lines = _claude_code(BLOCKS["signed"])
     lines[AT + 2]["message"]["content"] = [thought, {"type": "text", "text": "We sail on."}]

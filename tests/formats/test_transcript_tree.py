@@ -1,4 +1,4 @@
-"""A transcript of Claude Code is a tree: what was taken back is no part of the conversation."""
+"""A transcript of Claude Code is a tree: what was taken back isn't part of the conversation."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ PARALLEL = [
         (REWOUND[1:], "a1 u3 a4"),
         (REWOUND[2:], "u3 a4"),
         (REWOUND[3:], "a2 a3 u3 a4"),
-        # A file that begins amid parallel calls.
+        # A file that begins in the middle of parallel calls.
         (PARALLEL[2:], "a2 a3 r1 r3 r2 a4"),
         (PARALLEL[3:], "a3 r1 r3 r2 a4"),
         (PARALLEL[4:], "r1 r3 r2 a4"),
@@ -455,7 +455,7 @@ def a_long_session(draw: random.Random) -> list[Line]:
     return lines
 
 
-def test_another_message_between_a_call_and_its_result_comes_behind_them():
+def test_another_message_between_a_call_and_its_result_comes_after_them():
     def said(number: int, message: str, block: dict[str, Any]) -> dict[str, Any]:
         role = "user" if block["type"] == "tool_result" else "assistant"
         body = {"role": role, "content": [block]} | ({"id": message} if message else {})

@@ -155,7 +155,7 @@ def branch(  # noqa: PLR0912, PLR0915  the whole rule in one place
         return way.index(number)
 
     def next_turn(place: int) -> int | None:
-        """Return the line with which the conversation goes on behind a message and its results."""
+        """Return the line with which the conversation goes on after a message and its results."""
         while place:
             above_it = [lines[each] for each in way[place:] if lines[each]["type"] == "assistant"]
             own = _message_id(above_it[0]) if above_it else None

@@ -44,7 +44,7 @@ def transcripts(rows: int = 120) -> list[Transcript]:
 
 
 def table(rows: Iterable[Transcript]) -> Any:
-    """Return rows as a pyarrow.Table, with a column ``day`` to keep and one to leave behind."""
+    """Return rows as a pyarrow.Table, with a column ``day`` to keep and one to leave out."""
     made = pa.Table.from_batches([as_batch(list(rows))])
     days = pa.array(range(made.num_rows), pa.int32())
     return made.append_column("day", days).append_column("other", days)

@@ -89,7 +89,7 @@ def asking_back(body: Mapping[str, Any], wire: str) -> ScriptedReply:
 
 
 def forgotten(queries: Sequence[str], messages: Sequence[Any]) -> str:
-    """Return the first query whose code stands in none of the messages."""
+    """Return the first query whose code is in none of the messages."""
     text = "".join(map(text_of, messages))
     return next(query for query in queries if code(query) not in text)
 

@@ -305,7 +305,7 @@ def test_a_service_that_holds_the_conversation_is_left_alone() -> None:
     assert keeper.report.new == 0
 
 
-def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
+def test_a_conversation_that_begins_as_another_one_does_not_see_it() -> None:
     """Both share a context until one goes on; then the other's question is about its own."""
     asked, told = anyio.Event(), anyio.Event()
     answers: list[str] = []
@@ -349,7 +349,7 @@ def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
     assert harbour.words("q3", 30) not in answers[0]
 
 
-def test_a_history_that_is_loaded_behind_the_providers_is_left_alone() -> None:
+def test_a_history_that_is_loaded_after_the_providers_is_left_alone() -> None:
     keeper = RehydrateProvider(budget=Budget(soft_tokens=1_500))
     client = Scripted(lambda messages: [Content.from_text("Hello.")])
     history = InMemoryHistoryProvider()

@@ -111,7 +111,7 @@ def test_changes_that_others_made_meanwhile_stay_byte_for_byte(tmp_path: Path) -
     assert (content(installation) or b"").decode() == left
 
 
-def test_hooks_that_others_added_behind_ours_stay(tmp_path: Path) -> None:
+def test_hooks_that_others_added_after_ours_stay(tmp_path: Path) -> None:
     installation = machine(tmp_path, b'{"model": "opus"}\n')
     installation.install()
     theirs = {"hooks": [{"type": "command", "command": "theirs"}]}
@@ -154,7 +154,7 @@ def test_settings_that_are_no_json_are_refused_and_stay(broken: bytes, tmp_path:
     assert [path.name for path in installation.target.parent.iterdir()] == ["settings.json"]
 
 
-def test_settings_behind_a_link_are_changed_there(tmp_path: Path) -> None:
+def test_settings_that_a_link_leads_to_are_changed_there(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_bytes(OTHERS.encode())
     real.chmod(0o640)

@@ -158,7 +158,7 @@ def test_turns_break_the_prefix_at_compactions_only_and_keep_the_events(
 
 
 @pytest.mark.parametrize("options", [{}, {"static_instruction": "Be brief."}])
-def test_an_instruction_that_moves_stays_where_it_is_and_begins_no_context_anew(
+def test_an_instruction_that_moves_stays_where_it_is_and_begins_no_new_context(
     options: dict[str, Any],
 ) -> None:
     model, plain = Scripted(respond=two_calls), Scripted(respond=two_calls)
@@ -306,7 +306,7 @@ def test_files_of_any_part_count_once_and_never_as_text() -> None:
         assert 2_000 < plugin.report.tokens < 2_250
 
 
-def test_what_a_source_finds_stands_where_the_provider_takes_it() -> None:
+def test_what_a_source_finds_is_where_the_provider_takes_it() -> None:
     def berths(request: Any) -> str:
         return "Berth 4 is closed."
 

@@ -159,7 +159,7 @@ def test_a_thread_that_failed_is_not_kept() -> None:
     assert threads.find(good) is kept
 
 
-def test_the_tokens_of_what_is_sent_beside_the_messages_count() -> None:
+def test_the_tokens_of_what_is_sent_next_to_the_messages_count() -> None:
     messages = said(20)
     without, beside = PrefixThreads(chat), PrefixThreads(chat)
     for passed in lists(messages):
@@ -218,7 +218,7 @@ def test_a_list_whose_thread_went_another_way_meanwhile_gets_its_own() -> None:
     assert threads.prompt(mine).thread is not thread
 
 
-def test_a_conversation_that_begins_as_another_one_is_not_told_of_it() -> None:
+def test_a_conversation_that_begins_as_another_one_does_not_see_it() -> None:
     """Both have one thread until one goes on; then the other's question is about its own."""
     threads = PrefixThreads(chat, asks_back=True)
     hello = said(0)

@@ -251,7 +251,9 @@ def test_an_expired_item_is_gone(store: RehydrateStore) -> None:
 
 
 @pytest.mark.parametrize("ttl", [1e12, float("inf")])
-def test_a_time_to_live_of_ages_is_none(store: RehydrateStore, memory: Memory, ttl: float) -> None:
+def test_a_time_to_live_of_ages_never_ends(
+    store: RehydrateStore, memory: Memory, ttl: float
+) -> None:
     store.put(ALICE, "code", PORT, ttl=ttl)
     assert store.get(ALICE, "code") is not None
     assert memory.list(namespace="users.alice")[0].expires is None
@@ -266,7 +268,7 @@ def test_a_value_is_kept_as_json_and_is_a_copy(store: RehydrateStore) -> None:
 
 
 @pytest.mark.parametrize("is_searched", [False, True], ids=["get", "search"])
-def test_a_read_begins_an_items_time_anew_and_is_no_update(
+def test_a_read_begins_an_items_time_again_and_is_no_update(
     memory: Memory, is_searched: bool
 ) -> None:
     store = RehydrateStore(memory, ttl={"default_ttl": 1.0})

@@ -353,7 +353,7 @@ def test_files_of_any_block_count_once_and_never_as_text() -> None:
         assert 5 <= count_tokens([entry.chat]) < 20
 
 
-def test_calls_beside_the_blocks_are_calls() -> None:
+def test_calls_next_to_the_blocks_are_calls() -> None:
     made = {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}}
     message = ChatMessage(role="assistant", additional_kwargs={"tool_calls": [made]})
     assert CODEC.entries_of([message])[0].chat == {

@@ -266,7 +266,7 @@ def cancel_a_call(raw: Raw) -> None:
     assert again["result"]["structuredContent"]["sessions"]
 
 
-def test_half_an_emoji_in_a_store_is_answered_by_every_door(
+def test_half_an_emoji_in_a_store_is_answered_by_every_entry_point(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     half = "The gate code is half \ud83d of it."
@@ -335,7 +335,7 @@ def opened(
         connection.close()
 
 
-def test_only_who_has_the_token_is_served(address: Address) -> None:
+def test_only_a_client_with_the_token_is_served(address: Address) -> None:
     body = json.dumps(INITIALIZE).encode()
     assert post(address, body)[0] == 200
     for wrong in ("", "Bearer", "Bearer ", "Bearer x", f"Basic {address.token}", address.token):
@@ -385,7 +385,7 @@ def test_an_error_that_answers_no_request_has_no_id(address: Address) -> None:
         assert json.loads(said).keys() == {"jsonrpc", "error"}
 
 
-def test_a_stream_that_cannot_be_resumed_begins_anew(address: Address) -> None:
+def test_a_stream_that_cannot_be_resumed_begins_again(address: Address) -> None:
     with opened(address, "POST", json.dumps(INITIALIZE).encode()) as response:
         session = response.getheader("Mcp-Session-Id") or ""
         response.read()

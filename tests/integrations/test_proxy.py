@@ -337,7 +337,7 @@ def test_pages_show_conversations_and_their_compactions() -> None:
         missing = proxy.get("/rehydrate/1/7")
     assert GPT in overview.text
     assert "conversation 1, compaction 1" in compaction.text
-    assert "Berth 0 is free." in compaction.text  # what was left out stands beside what stays
+    assert "Berth 0 is free." in compaction.text  # what was left out is next to what stays
     assert "others are worth more for their tokens" in compaction.text
     assert missing.status_code == 404
 

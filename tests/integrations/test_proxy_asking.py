@@ -181,7 +181,7 @@ def test_a_failure_after_a_question_ends_a_stream_with_an_error() -> None:
     assert "[DONE]" not in refused.text
 
 
-def test_a_model_that_asks_for_ever_gets_the_clients_own_request() -> None:
+def test_a_model_that_asks_forever_gets_the_clients_own_request() -> None:
     def asking(body: Mapping[str, Any], wire: str) -> Any:
         offered = [tool["function"]["name"] for tool in body.get("tools") or ()]
         return Call("request_context", {"query": "Berth"}) if offered else "Enough."

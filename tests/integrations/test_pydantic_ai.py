@@ -280,7 +280,7 @@ def test_a_part_of_a_request_may_be_left_out() -> None:
     assert rest[1].parts == MESSAGES[2].parts[:2]
 
 
-def test_a_section_stands_in_the_request_that_it_is_before() -> None:
+def test_a_section_is_in_the_request_that_it_is_before() -> None:
     made = pick(0, 1, 2, 3, 4, "Remember.", 5, "Later.", 6, "Last.")
     assert [part.content for part in made[2].parts][-2:] == ["Remember.", "And?"]
     assert [part.content for part in made[3].parts] == ["Later."]

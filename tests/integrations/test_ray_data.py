@@ -32,7 +32,7 @@ WORKERS = 2
 
 @pytest.fixture(scope="module")
 def data() -> Iterator[Any]:
-    """`ray.data` with a cluster of its own; nothing is told to anybody, nothing written at home."""
+    """`ray.data` with a cluster of its own; nothing is reported to anybody or written at home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_AUTH_MODE", "disabled")
@@ -185,7 +185,7 @@ def test_a_dataset_without_rows_has_none(data: Any):
     assert rows_of(given.map_batches(RehydrateBatch(), batch_format="pyarrow")) == []
 
 
-def test_a_mistake_is_told_where_the_batch_is_made():
+def test_a_mistake_is_reported_where_the_batch_is_made():
     mistakes = {
         "target_ratio is 2": {"target_ratio": 2},
         "no option 'ratio'": {"ratio": 0.3},
@@ -202,7 +202,7 @@ def test_a_mistake_is_told_where_the_batch_is_made():
         CountTokensBatch("p50k")  # type: ignore[arg-type]
 
 
-def test_a_mistake_that_only_the_table_shows_ends_the_run_and_is_told(data: Any):
+def test_a_mistake_that_only_the_table_shows_ends_the_run_and_is_reported(data: Any):
     given = dataset(data, cases.table(cases.transcripts(rows=1)), 1)
     for batch, said in (
         (RehydrateBatch(keep="week"), "keep names 'week', but the table has id"),

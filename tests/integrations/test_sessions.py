@@ -120,7 +120,7 @@ def test_the_file_is_read_back_to_the_last_line_that_is_known(tmp_path, padding)
     assert known_ancestor("n3", tmp_path / "gone.jsonl", size, known) == "n3"
 
 
-def test_titles_and_folders_of_a_session_are_told(index, tmp_path):
+def test_titles_and_folders_of_a_session_are_reported(index, tmp_path):
     write_sessions(tmp_path)
     index.update(Job())
     login, release = (index.search(query, 1)[0].record for query in ("login", "release"))

@@ -166,7 +166,7 @@ def test_a_frame_without_rows_has_none(spark: Any, folder_of_rows: str):
     assert rows_of(frame, compact_batches()) == []
 
 
-def test_a_mistake_is_told_on_the_driver(spark: Any, folder_of_rows: str):
+def test_a_mistake_is_reported_on_the_driver(spark: Any, folder_of_rows: str):
     frame = spark.read.parquet(folder_of_rows)
     mistakes = {
         "target_ratio is 2": lambda: compact_batches(target_ratio=2),

@@ -36,7 +36,7 @@ def asked_for(number: int) -> str:
 
 
 class Scripted(Model):
-    """Calls `lookup` once a turn, then answers; or calls what it is told to."""
+    """Calls `lookup` once a turn, then answers; or calls what it is asked to."""
 
     def __init__(self, *scripted: Any) -> None:
         self.scripted = list(scripted)

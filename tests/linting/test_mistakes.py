@@ -29,7 +29,7 @@ OTHER = "\n".join(f"class Model_{n}(Base): name_{n} = Column('{n * 7}')" for n i
     "tools",
     [{"a": 1}, {"a": None}, 5, [{"functionDeclarations": None}], [{"functionDeclarations": 5}]],
 )
-def test_tools_that_are_none_are_refused(tools):
+def test_tools_that_are_invalid_are_refused(tools):
     with pytest.raises(InvalidArgumentError, match="tool"):
         lint({"tools": tools, "messages": [{"role": "user", "content": "Hello."}]})
 

@@ -53,7 +53,7 @@ def test_a_log_in_full_is_named_with_what_its_cap_would_save(session):
     assert tokens > 4_000
 
 
-def test_a_log_that_the_user_pasted_counts_too_and_code_is_none(session):
+def test_a_log_that_the_user_pasted_counts_too_and_code_does_not(session):
     assert found([{"role": "user", "content": LOG}], "raw_log")
     assert found(session(("Read", {"path": "a.py"}, CODE)), "raw_log") == []
 

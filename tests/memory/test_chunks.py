@@ -45,7 +45,7 @@ def test_no_chunk_is_larger_than_asked_but_for_its_headings(text: str, chunk_tok
         assert len(plain.strip()) <= chunk_tokens * CHARS_A_TOKEN
 
 
-def test_a_chunk_knows_the_headings_it_stands_under():
+def test_a_chunk_knows_its_headings():
     text = "# A\n\nintro\n\n## B\n\none\n\n### C\n\ntwo\n\n## D\n\nthree\n"
     assert [(chunk.headings, chunk.body.split("\n")[0]) for chunk in chunks(text)] == [
         ((), "# A"),
@@ -67,7 +67,7 @@ def test_headings_with_nothing_under_them_stay_with_what_follows():
     assert chunks("# A\n## B\n### C\nhello\n") == [Chunk((), "# A\n## B\n### C\nhello\n")]
 
 
-def test_a_heading_in_code_is_none():
+def test_a_heading_in_code_does_not_count():
     text = "# A\n\n```sh\n# not a heading\n\nls\n```\n"
     assert chunks(text) == [Chunk((), text)]
 

@@ -79,7 +79,7 @@ def test_one_of_a_long_row_of_lookalikes_is_found_first(tmp_path: Path):
             assert memory.search(f"token{n}", 1)[0].handle == added[n].handle
 
 
-# A text that ends in a question ranks behind one that answers it.
+# A text that ends in a question ranks after one that answers it.
 
 
 ANSWERS = "The harbour crane has got a green colour, they say."

@@ -67,7 +67,7 @@ def test_every_file_gets_the_tier_of_its_place(memory: Memory, folder: Path):
     assert hit.item.tool == "sync"
 
 
-def test_chunks_carry_the_headings_they_stand_under(memory: Memory, folder: Path):
+def test_chunks_carry_their_headings(memory: Memory, folder: Path):
     memory.sync_folder(folder)
     names = next(item for item in memory.list() if "snake case" in item.text)
     assert names.metadata["headings"] == ["Decisions"]

@@ -362,7 +362,7 @@ def test_vectors_of_too_many_dimensions_are_refused_wherever_they_come_in(tmp_pa
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "1 GB", None, True, 2**63])
-def test_a_bound_of_index_bytes_that_is_none_is_refused(tmp_path: Path, wrong: Any):
+def test_a_bound_of_index_bytes_that_is_invalid_is_refused(tmp_path: Path, wrong: Any):
     with pytest.raises(InvalidArgumentError, match=r"index_bytes is .*; pass a whole number"):
         Memory.open(tmp_path / "m.db", index_bytes=wrong)
     assert not (tmp_path / "m.db").exists()

@@ -326,7 +326,7 @@ def test_a_private_key_that_was_cut_off_is_taken_out_as_far_as_it_goes():
     assert redacted.text == "[redacted:private_key]\n... and so on, he said."
 
 
-def test_a_sentence_about_private_keys_is_none():
+def test_a_sentence_about_private_keys_is_not_a_key():
     text = "It begins with -----BEGIN PRIVATE KEY----- and goes on for some lines."
     assert Redactor()(text) == (text, ())
 
@@ -436,7 +436,7 @@ def test_a_label_in_the_text_itself_is_no_redaction():
     assert Redactor()(forged, [Redaction("jwt", 0, 3)]).redactions == ()
 
 
-def test_memory_writes_no_secret_wherever_it_stands_in_an_item(memory: Memory):
+def test_memory_writes_no_secret_wherever_it_is_in_an_item(memory: Memory):
     key = "AKIA" + _random(16, string.ascii_uppercase)
     item = MemoryItem(
         f"The key is {key}.",

@@ -136,7 +136,7 @@ def test_other_openings_take_the_graph_or_leave_it(path: Path, tmp_path: Path):
         assert share_found(memory) >= 0.9
 
 
-def test_a_damaged_graph_is_made_anew(tmp_path: Path):
+def test_a_damaged_graph_is_made_again(tmp_path: Path):
     path = tmp_path / "memory.db"
     with open_memory(path, "usearch") as memory:
         memory.add([f"item {number}" for number in range(NUMBER)])

@@ -108,7 +108,7 @@ def test_lines_typed_again_and_sizes_are_on_the_page():
     assert f"mine:all keeps 100.0% where it was asked for {given:.1%}" in page.text
 
 
-def test_every_point_of_the_chart_lies_within_it():
+def test_every_point_of_the_chart_is_within_it():
     text = evaluation_page(found())
     places = re.findall(r'<circle[^>]* cx="([\d.-]+)" cy="([\d.-]+)"', text)
     assert len(places) == len(found().rows) + 2  # and the ring, and the agent's own summary

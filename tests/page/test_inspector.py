@@ -66,7 +66,7 @@ def test_every_section_and_every_message_of_any_format_stands_on_its_page(ir: Pr
     assert f"{ir.tokens:,} tokens" in page.text and "keeps every law" in page.text
 
 
-def test_what_is_known_of_the_prompt_is_told():
+def test_facts_of_the_prompt_are_shown():
     page = Page(inspector_page(RICH, title="session.jsonl"))
     for part in (
         "session.jsonl", f"{RICH.tokens} tokens", "of 100", "And staging?", "soft 100", "hard 200",
@@ -94,7 +94,7 @@ def test_a_summary_is_readable_and_its_entries_are_named():
     assert "names the entries" not in inspector_page(LAWFUL.replace(sections=(other,)))
 
 
-def test_rows_stand_in_the_order_of_the_prompt_with_their_breakpoints():
+def test_rows_are_in_the_order_of_the_prompt_with_their_breakpoints():
     written = inspector_page(RICH)
     at = [
         written.index(f'<span class="what"><bdi>{row.id}</bdi>')
@@ -162,7 +162,7 @@ def test_nothing_in_a_prompt_becomes_markup(everywhere: str):
     Page(written)  # refuses every element and attribute that the page itself does not use
 
 
-def test_a_direction_mark_never_stands_outside_of_a_box_that_holds_its_effect():
+def test_a_direction_mark_never_is_outside_of_a_box_that_holds_its_effect():
     ir = PromptIR(sections=(Section("a\u202e", "b\u202e", Provenance("c\u202e"), tokens=1),))
     written = inspector_page(ir, title="d\u202e")
     head = written.partition("</head>")[2]
@@ -193,7 +193,7 @@ def test_media_are_counted_and_not_shown():
     assert "1 medium, not shown" in page and "iVBOR" not in page
 
 
-def test_the_scores_of_a_compaction_stand_below():
+def test_the_scores_of_a_compaction_are_below():
     messages = talk("user: one", "assistant: two", "user: three")
     units = compact_context(messages, "one", budget_tokens=4).explain()
     text = Page(inspector_page(LAWFUL, units=units)).text

@@ -84,7 +84,7 @@ def test_a_real_compaction_shows_every_message_once() -> None:
     assert said[lost]["content"] not in now
 
 
-def test_a_message_that_was_written_anew_is_on_the_right_alone() -> None:
+def test_a_message_that_was_written_again_is_on_the_right_alone() -> None:
     said = [{"role": "user", "content": "old"}]
     after = [(None, {"role": "user", "content": "It goes on."})]
     page = Page(lists_side_by_side(said, after, format="openai_chat", reasons={}, target_tokens=1))

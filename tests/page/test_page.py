@@ -200,7 +200,7 @@ def test_the_same_session_gives_the_same_page():
     assert first == second
 
 
-def test_long_texts_stand_folded_and_very_long_ones_are_cut_and_say_so(monkeypatch):
+def test_long_texts_are_folded_and_very_long_ones_are_cut_and_say_so(monkeypatch):
     monkeypatch.setattr(html, "TEXT_CHARACTERS", 5_000)
     log = "".join(f"request_{n} served\n" for n in range(2_000))
     messages = [*talk("user: begin"), {"role": "assistant", "content": log}, *talk("user: end")]
@@ -255,7 +255,7 @@ def test_a_page_of_other_messages_is_refused_with_the_remedy():
         side_by_side(other, compaction)
 
 
-def test_a_session_stripped_of_its_thinking_stands_there_without_it():
+def test_a_session_stripped_of_its_thinking_is_shown_without_it():
     thought = {"type": "thinking", "thinking": "Hmm, the port.", "signature": "c2ln"}
     messages = [
         {"role": "user", "content": "Which port?"},
@@ -284,7 +284,7 @@ def test_notices_say_what_was_done_without_and_that_the_budget_is_over():
 
 
 @pytest.mark.parametrize("granularity", ["message", "excerpt"])
-def test_the_example_session_stands_on_its_page(granularity: str, monkeypatch):
+def test_the_example_session_is_on_its_page(granularity: str, monkeypatch):
     monkeypatch.setattr(html, "TEXT_CHARACTERS", 100_000)
     lines = (ROOT / "examples" / "session.jsonl").read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line) for line in lines]
@@ -300,7 +300,7 @@ def test_the_example_session_stands_on_its_page(granularity: str, monkeypatch):
     assert (fates.count("excerpted") > 0) == (granularity == "excerpt")
 
 
-def test_the_outline_stands_where_the_first_gap_is_also_in_place_of_an_older_one():
+def test_the_outline_is_where_the_first_gap_is_also_in_place_of_an_older_one():
     entries = [json.loads(line) for line in SESSION.read_text("utf-8").splitlines()]
     once = compact_context(entries, target_ratio=0.5, outline=True)
     again = compact_context(once.messages, target_ratio=0.5, outline=True)

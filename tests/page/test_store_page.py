@@ -152,7 +152,7 @@ def test_a_store_of_a_context_needs_no_file_and_no_times() -> None:
     assert "UTC" not in written and len(rows(written)) == len(context.store.items())
 
 
-def test_long_messages_stand_in_part_and_long_stores_too(
+def test_long_messages_are_shown_in_part_and_long_stores_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = "".join(f"line {n}\n" for n in range(400))

@@ -60,7 +60,7 @@ ROWS = [{"id": n, "state": ["open", "closed"][n % 2], "price": 1.10} for n in ra
         (" \ufeff" + json.dumps(ROWS), "", Kind.TEXT),
     ],
 )
-def test_a_kind_is_told_by_the_content(text: str, tool: str, kind: Kind):
+def test_a_kind_is_recognised_by_the_content(text: str, tool: str, kind: Kind):
     capped = cap_text(text, 200, tool=tool)
     assert capped is not None
     assert capped.kind is kind
@@ -206,7 +206,7 @@ def test_a_log_ends_as_it_ended_and_tells_what_went_wrong_before():
     assert lines[0] in capped.body
 
 
-def test_a_trouble_that_repeats_is_told_once():
+def test_a_problem_that_repeats_is_shown_once():
     lines = LOG.splitlines()
     lines[100:1_100] = [f"2026-02-17 ERROR retry {n} failed" for n in range(1_000)]
     capped = cap_text("\n".join(lines), LIMIT)

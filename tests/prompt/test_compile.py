@@ -115,7 +115,7 @@ def test_an_anchored_section_keeps_its_place_as_the_conversation_grows():
     assert [segment.digest for segment in after.segments][: len(digests)] == digests
 
 
-def test_nothing_stands_between_a_call_and_its_results():
+def test_nothing_is_between_a_call_and_its_results():
     for anchor in range(6):
         for end in range(3, 6):
             prompt = compile(
@@ -129,7 +129,7 @@ def test_nothing_stands_between_a_call_and_its_results():
                 assert ids[-1] == "history[2]"
 
 
-def test_where_it_stands_does_not_depend_on_what_comes_later():
+def test_its_place_does_not_depend_on_later_entries():
     for anchor in range(6):
         section = found(1, anchor=anchor)
         for end in range(max(anchor, 2), len(ANTHROPIC)):
@@ -141,7 +141,7 @@ def test_where_it_stands_does_not_depend_on_what_comes_later():
             assert other[: len(one)] == one
 
 
-def test_at_most_four_breakpoints_stand_on_static_ends_behind_enough_tokens():
+def test_at_most_four_breakpoints_are_on_static_ends_after_enough_tokens():
     ir = ir_of(system_section(content="Rule. " * 40), found(2, stability="static"), found(1))
     prompt = compile(ir, "anthropic", minimum_prefix=50)
     assert prompt.ir.breakpoints == ("system", "semantic:mem_2", "history[9]", "history[11]")

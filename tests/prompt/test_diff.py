@@ -57,7 +57,7 @@ def test_there_and_back_swap_added_and_removed(one: PromptIR, other: PromptIR):
 
 
 @pytest.mark.parametrize("index", [-1, 10**16, 2**64])
-def test_an_entry_index_that_is_none_is_named_with_its_limits(index: int):
+def test_an_entry_index_that_is_invalid_is_named_with_its_limits(index: int):
     history = replace(LAWFUL.history, entry_indices=(0, 1, 2, 3, index))
     ir = replace(LAWFUL, history=history)
     for ask in (ir.explain, lambda: ir.diff(LAWFUL), lambda: compile(ir)):
@@ -94,7 +94,7 @@ def test_entries_without_an_index_each_are_refused_by_name(indices: Any, said: s
         assert f"history: {said}" in str(caught.value)
 
 
-def test_each_kind_of_change_to_sections_is_told():
+def test_each_kind_of_change_to_sections_is_reported():
     other = Section("new", "x", Provenance("mine"), tokens=7)
     cut = replace(FOUND, content="Port.", tokens=2)
     there = LAWFUL.diff(LAWFUL.with_sections([SYSTEM, cut, other]))
@@ -174,7 +174,7 @@ def test_the_text_of_many_changes_stays_short():
 # The table: everything once, in the order of the prompt, with what it costs and why.
 
 
-def test_rows_stand_in_the_order_in_which_a_provider_reads_them():
+def test_rows_are_in_the_order_in_which_a_provider_reads_them():
     rows = LAWFUL.explain().rows
     assert [row.id for row in rows] == [
         "tools.grep", "system", "hot", "history[0-3]", "mem_1", "history[4]",
@@ -182,7 +182,7 @@ def test_rows_stand_in_the_order_in_which_a_provider_reads_them():
     assert [row.breakpoint for row in rows] == [True, True, True, True, False, False]
 
 
-def test_a_dynamic_section_stands_where_its_anchor_is():
+def test_a_dynamic_section_is_where_its_anchor_is():
     ir = LAWFUL.with_sections([NOTES, SYSTEM, replace(FOUND, anchor=0)])
     rows = [row.id for row in ir.replace(breakpoints=()).explain().rows]
     assert rows == ["tools.grep", "system", "hot", "mem_1", "history[0-4]"]
@@ -319,7 +319,7 @@ def test_a_history_that_grows_is_converted_as_a_whole_one(
 def test_a_history_that_loses_entries_is_converted_as_a_whole_one(
     provider: Any, data: st.DataObject
 ) -> None:
-    """A compaction takes units out, and the next messages come behind what stays."""
+    """A compaction takes units out, and the next messages come after what stays."""
     format_, entries = data.draw(conversations())
     converted, left = Converted(provider), list(entries)
     history = History((), format_)
@@ -332,7 +332,7 @@ def test_a_history_that_loses_entries_is_converted_as_a_whole_one(
             converted.of(history)
 
 
-def test_entries_that_stood_in_one_message_may_part() -> None:
+def test_entries_that_were_in_one_message_may_part() -> None:
     user = {"role": "user", "content": "a"}
     one = {"role": "assistant", "content": "b"}
     made = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}

@@ -1,4 +1,4 @@
-"""Echo removal: what stands above is referred to, and can be got back whatever becomes of it."""
+"""Echo removal: what is above is referred to, and can be got back whatever happens to it."""
 
 from __future__ import annotations
 

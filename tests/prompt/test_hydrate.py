@@ -98,7 +98,7 @@ def test_the_last_user_turn_of_a_counted_history_may_be_far_back():
     assert hydrate(messages=counted).request.query == TALK[-1]["content"]
 
 
-def test_sections_stand_in_the_order_of_their_sources_and_tools_in_theirs():
+def test_sections_are_in_the_order_of_their_sources_and_tools_in_theirs():
     ir = hydrate(
         "x",
         [source_of("late", ["c", "d"]), source_of("early", "e")],

@@ -90,7 +90,7 @@ def test_a_text_larger_than_all_the_room_is_refused_and_displaces_nothing():
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, None])
-def test_a_limit_that_is_none_is_refused(limit):
+def test_a_limit_that_is_invalid_is_refused(limit):
     with pytest.raises(InvalidArgumentError, match="max_bytes"):
         HeldOriginals(max_bytes=limit)
 

@@ -83,7 +83,7 @@ def test_a_system_entry_at_the_beginning_is_lifted_and_a_later_one_stays_in_its_
     assert messages[-1]["content"][0]["text"] == "[system]\nNow in French."
 
 
-def test_a_document_of_the_assistants_is_told_in_a_user_message_before_it():
+def test_a_document_of_the_assistants_is_sent_in_a_user_message_before_it():
     pdf = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}}
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     entries = [
@@ -157,7 +157,7 @@ def test_a_tool_comes_where_the_api_takes_it_and_a_move_is_noted(order, sent, mo
         assert len(places) == moved
 
 
-def test_a_system_entry_between_a_call_and_its_results_moves_behind_them():
+def test_a_system_entry_between_a_call_and_its_results_moves_after_them():
     entries = [*ANTHROPIC[:3], {"role": "system", "content": "Note."}, *ANTHROPIC[3:]]
     messages, _ = rendered(entries, "anthropic", "anthropic")
     assert [message["role"] for message in messages] == [
@@ -166,7 +166,7 @@ def test_a_system_entry_between_a_call_and_its_results_moves_behind_them():
     rendered(entries[:4], "anthropic", "anthropic")
 
 
-def test_a_system_entry_behind_an_open_call_moves_in_front_of_it():
+def test_a_system_entry_after_an_open_call_moves_in_front_of_it():
     entries = [*ANTHROPIC[1:3], {"role": "system", "content": "Note."}]
     for provider, kinds in {
         "anthropic": ["user", "user", "assistant"],
@@ -365,7 +365,7 @@ def test_a_plain_list_is_sent_as_it_is_and_unknown_roles_speak_as_the_user():
         )
 
 
-def test_langchain_messages_are_told_to_every_provider():
+def test_langchain_messages_are_sent_to_every_provider():
     core = pytest.importorskip("langchain_core.messages")
     entries = [
         core.HumanMessage("Look."),

@@ -141,17 +141,17 @@ def test_an_earlier_instruction_stays_before_a_later_one_whatever_their_relevanc
     assert ids(other, one) == ["two", "one"]
 
 
-def test_the_most_relevant_stand_at_the_edges_the_very_best_last():
+def test_the_most_relevant_are_at_the_edges_the_very_best_last():
     sections = [found(n, relevance=n / 10) for n in range(1, 6)]
     assert [each.relevance for each in ordered_sections(sections)] == [0.4, 0.2, 0.1, 0.3, 0.5]
 
 
-def test_who_wants_to_stand_at_an_edge_does():
+def test_a_section_that_prefers_an_edge_is_there():
     parts = [found(1, position="end"), found(2), found(3, position="start")]
     assert ids(*parts) == ["semantic:mem_3", "semantic:mem_2", "semantic:mem_1"]
 
 
-def test_dynamic_sections_stand_in_the_order_of_their_anchors():
+def test_dynamic_sections_are_in_the_order_of_their_anchors():
     assert ids(found(1), found(2, anchor=9), found(3, anchor=4)) == [
         *("semantic:mem_3", "semantic:mem_2", "semantic:mem_1")
     ]
@@ -173,7 +173,7 @@ def test_the_nonce_stands_nowhere_in_the_content(section_id, content):
     assert fence_nonce(section_id, content) not in content.lower()
 
 
-def test_a_nonce_that_the_content_foresaw_is_made_anew():
+def test_a_nonce_that_the_content_foresaw_is_made_again():
     content, seen = "text", set()
     for _ in range(5):
         made = fence_nonce("id", content)

@@ -87,7 +87,7 @@ def test_a_single_file_may_be_any_text(tmp_path: Path):
     assert found("staging port", code)[0].content == "STAGING_PORT = 8443"
 
 
-def test_a_long_document_is_cut_into_pieces_that_stand_in_it(folder: Path):
+def test_a_long_document_is_cut_into_pieces_that_are_in_it(folder: Path):
     text = "".join(f"## Part {n}\n\n{f'Fact {n} of many. ' * 40}\n\n" for n in range(20))
     sections = found("fact 7", {"facts": text}, limit=3)
     assert len(sections) == 3
@@ -158,7 +158,7 @@ def test_a_file_that_is_gone_by_now_is_said(folder: Path):
     assert ir.meta.degraded[0].startswith("knowledge: ports.md: it cannot be read")
 
 
-def test_two_folders_of_one_name_are_told_apart(folder: Path, tmp_path: Path):
+def test_two_folders_of_one_name_are_distinguished(folder: Path, tmp_path: Path):
     other = tmp_path / "other" / "docs"
     other.mkdir(parents=True)
     (other / "ports.md").write_text("# Ports\n\nStaging listens on 9000.\n", encoding="utf-8")

@@ -152,13 +152,13 @@ def test_temporal_brings_what_was_said_in_the_time_in_order(
     assert found.report.status == "ok"
 
 
-def test_items_stand_by_their_times_whenever_they_were_stored(memory: Memory):
+def test_items_are_by_their_times_whenever_they_were_stored(memory: Memory):
     memory.add(MemoryItem("The day before.", time=datetime(2026, 2, 16, tzinfo=UTC)))
     found = hydrate_source(within(None, DAY), temporal(memory), timeout=None)
     assert [section.content for section in found.sections] == ["The day before.", PORTS]
 
 
-def test_what_was_said_at_one_time_stands_in_the_order_in_which_it_was_stored(memory: Memory):
+def test_what_was_said_at_one_time_is_in_the_order_in_which_it_was_stored(memory: Memory):
     texts = [f"Step {n} of the plan." for n in range(12)]
     memory.add(texts, time=DAY + timedelta(days=3))
     request = within(DAY + timedelta(days=3), None, "step 7")
@@ -195,7 +195,7 @@ def test_hot_memory_is_one_static_section_of_its_least_trust(memory: Memory):
     assert not section.is_system
 
 
-def test_hot_memory_stands_in_every_prompt_though_it_was_in_the_last(memory: Memory):
+def test_hot_memory_is_in_every_prompt_though_it_was_in_the_last(memory: Memory):
     memory.add("Always answer in French.", tier="hot")
     (section,) = hydrate_source("x", hot(memory), timeout=None).sections
     visible = section.provenance.items
@@ -230,7 +230,7 @@ def test_with_no_room_at_all_hot_memory_is_left_out(memory: Memory):
     assert found.sections == ()
 
 
-def test_two_memories_stand_side_by_side_under_two_names(memory: Memory, tmp_path: Path):
+def test_two_memories_are_side_by_side_under_two_names(memory: Memory, tmp_path: Path):
     with Memory.open(tmp_path / "team.db", namespace="team") as team:
         team.add("The staging port of the team is 9000.")
         ir = hydrate("staging port", [memory, semantic(team, name="team")], timeout=None)

@@ -26,7 +26,7 @@ def test_a_text_within_another_that_has_no_room_goes_in_by_itself():
     assert [section.id for section in spliced.no_room] == ["rules"]
 
 
-def test_sections_with_and_without_room_stand_in_the_order_in_which_they_were_found():
+def test_sections_with_and_without_room_are_in_the_order_in_which_they_were_found():
     several = [found(f"note:{number}", f"note {number}", 100) for number in range(6)]
     spliced = splice(several, tool_call_id="t1", budget_tokens=400)
     names = [section.id for section in (*spliced.sections, *spliced.no_room)]

@@ -117,7 +117,7 @@ def _check_texts(blocks: list[Any]) -> None:
         for text in (block, *inner):
             if text["type"] == "text" and not text["text"]:
                 raise RefusedError("messages: text content blocks must be non-empty")
-    # Models write "\n\n" between thinking and a call, so blank texts are allowed beside others.
+    # Models write "\n\n" between thinking and a call, so blank texts are allowed next to others.
     if blocks and all(block["type"] == "text" and block["text"].isspace() for block in blocks):
         raise RefusedError("messages: text content blocks must contain non-whitespace text")
 

@@ -55,7 +55,7 @@ class _IssuedBlock:
     previous: str | None
     """The signature of the thinking block before it; None if it was the first."""
     summary: str | None
-    """The signature of the summary that it was made behind."""
+    """The signature of the summary that it was made after."""
     number: int
     """In the order in which blocks and summaries were sent."""
 

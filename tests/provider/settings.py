@@ -25,7 +25,7 @@ class Settings:
     prefill: bool = False
     """Whether the last message may be the assistant's, as before Claude 4.6."""
     takes_system: bool = False
-    """Whether system messages may stand amid the others, as since Claude Opus 4.8."""
+    """Whether system messages may be among the others, as since Claude Opus 4.8."""
     needs_tools: bool = True
     """Whether a request with calls or results must define tools."""
     extra_blocks: tuple[str, ...] = ()

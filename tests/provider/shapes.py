@@ -26,7 +26,7 @@ _STRICT = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 _LOOSE = ConfigDict(extra="allow", strict=True)
 
 NEEDED = ...
-TAG = "#"  # begins the tags of OpenAI's unions, which are no part of a parameter's path
+TAG = "#"  # begins the tags of OpenAI's unions, which aren't part of a parameter's path
 
 
 def shape(name: str, /, *, loose: bool = False, **fields: Any) -> type[BaseModel]:

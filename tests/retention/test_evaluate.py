@@ -280,7 +280,7 @@ def test_the_example_session_is_measured_whole() -> None:
     assert ours.laid_down == 1 and ours.last_turn == 1
 
 
-def test_rules_are_told_from_talk() -> None:
+def test_rules_are_distinguished_from_talk() -> None:
     text = (
         "House rules:\n- Never touch src/embed.\nI don't know why. They never stop. "
         "Prefer small commits. The budget is $500. That must have been hard! Must I? "

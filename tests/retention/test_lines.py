@@ -211,7 +211,7 @@ def test_every_strategy_gets_the_size_that_compact_context_needs() -> None:
     assert min(asked) > 0.25, "a function of one's own is asked for as much, too"
 
 
-def test_who_keeps_more_than_he_was_given_stands_against_ours_at_that_size() -> None:
+def test_a_strategy_that_keeps_more_is_compared_with_ours_at_that_size() -> None:
     strategies = [
         Strategy("ours", keep_last(exact_cost()), ()),
         Strategy("mine:all", lambda messages, *_: messages),

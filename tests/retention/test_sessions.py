@@ -97,7 +97,7 @@ def test_the_datasets_keep_their_questions_and_lose_their_prompts(tmp_path: Path
     assert names == ["task 3 trial 0", "task 3 trial 0 (2)"]
 
 
-def test_a_summary_stands_beside_the_messages_it_was_written_for() -> None:
+def test_a_summary_is_next_to_the_messages_it_was_written_for() -> None:
     session = read_session(transcript(work(4), summary_at=5))
     (summary,) = session.summaries
     assert (summary.start, summary.end, len(session.messages)) == (0, 5, 9)

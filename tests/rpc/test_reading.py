@@ -132,7 +132,7 @@ def test_a_message_that_quotes_brackets_and_quotes_is_one_value():
     assert values(json.dumps(value).encode() * 3) == [value] * 3
 
 
-def test_several_values_stand_on_one_line_with_rubbish_at_the_end():
+def test_several_values_are_on_one_line_with_rubbish_at_the_end():
     assert values(b'{"a":1}[2] 3 true"x"{} oops {}\n[]') == [
         *({"a": 1}, [2], 3, True, "x", {}, "Malformed", []),
     ]

@@ -58,7 +58,7 @@ def _within(value: Any, module: str, depth: int = 0) -> Iterator[re.Pattern[str]
 
 def attacks(pattern: re.Pattern[str], length: int) -> Iterator[str]:
     """Yield texts of about this length: beginnings of a match again and again, and one beginning
-    with a long repeat behind it that comes to nothing."""
+    with a long repeat after it that comes to nothing."""
     pieces = _Pieces()
     pieces.follow(parser.parse(pattern.pattern, pattern.flags), [""])
     units = [(begin, again) for begin, again in pieces.repeats if begin + again]

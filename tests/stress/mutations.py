@@ -218,7 +218,7 @@ def _change_inside(random: Random, made: list[Any]) -> None:
 
 
 def _another(random: Random, kind: str, value: Any) -> Any:  # noqa: PLR0911  a table of kinds
-    """Return what stands in place of a value."""
+    """Return a replacement for a value."""
     if kind == "odd":
         return random.choice(ODD)()
     if kind == "block":

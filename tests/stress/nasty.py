@@ -439,7 +439,7 @@ def in_each_format(name: str, run: Callable[[Messages, str], Any]) -> list[Any]:
 
 
 def violations(messages: Any, form: str) -> Counter[int]:
-    """How many rules each object breaks; that the user opens is no affair of a single message."""
+    """How many rules each object breaks; that the user opens does not concern a single message."""
     return Counter(
         id(messages[violation.index])
         for violation in validate(messages, form)

@@ -127,7 +127,7 @@ class Run:
         names = list(WAYS)
         (name,) = random.choices(names, [WEIGHTS.get(each, 1) for each in names])
         what = WAYS[name](target, random)
-        # SQLite of this process would wait for a pipe beside the store.
+        # SQLite of this process would wait for a pipe next to the store.
         while name != "beside" and target.store.is_file() and random.random() < 0.15:
             try:
                 name, what = f"{name}+", what + "; " + WAYS["rows"](target, random)
@@ -229,7 +229,7 @@ class Run:
 
 
 def _strangers(answers: Answers) -> Iterator[str]:
-    """Yield what was found and is no item of its namespace, whatever the items are."""
+    """Yield what was found and isn't an item of its namespace, whatever the items are."""
     for turn in ("first", "again", "rebuilt"):
         for space in SPACES:
             listed = answers.get(f"{turn} list {space}")

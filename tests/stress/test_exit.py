@@ -6,7 +6,7 @@ import pytest
 
 from tests.stress.programs import run_python
 
-# The shorter the interval, the surer a thread is stopped amid Python code that Rust called.
+# The shorter the interval, the surer a thread is stopped inside Python code that Rust called.
 _PROGRAM = """
 import sys, threading, time
 import rehydrate, rehydrate.prompt

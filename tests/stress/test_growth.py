@@ -262,7 +262,7 @@ def test_memory_for_one_text_grows_with_the_text(kind: str):
 
 
 def test_tokens_of_a_long_text_are_the_sum_over_its_lines():
-    # A paragraph's end is no part of a longer token, so the long way round is exact.
+    # A paragraph's end isn't part of a longer token, so the long way round is exact.
     line = "The quick brown fox of part_{}.py, שלום 漢字, jumped over line {}.\nx"
     lines = [line.format(n * 7919 % 1_003, n % 97) for n in range(30_000)]
     whole = rehydrate.count_tokens("\n".join(lines))

@@ -16,7 +16,7 @@ CALL = {"type": "tool_use", "id": "t", "name": "Read", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "out"}
 
 
-def test_no_door_ends_in_a_fault() -> None:
+def test_no_entry_point_ends_in_a_fault() -> None:
     ended = run_module("tests.stress.mutated", "--count", str(sized(400, 700)), "--seed", "7")
     assert ended.code == 0, ended.out[-4_000:] + ended.err[-2_000:]
 
@@ -99,7 +99,7 @@ def _line(uuid, role, *blocks, **more):
     return {"type": role, "uuid": uuid, "message": message}
 
 
-def test_a_result_before_its_call_is_sent_behind_it():
+def test_a_result_before_its_call_is_sent_after_it():
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     text = {"type": "text", "text": "Go."}
     lines = [

@@ -49,14 +49,14 @@ def ended(process: subprocess.Popen[bytes], chat: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("more", [(), ("--json",), ("--explain",), ("--json", "--explain")])
-def test_a_full_disk_behind_standard_output_is_told(chat: Path, more: tuple[str, ...]):
+def test_a_full_disk_at_standard_output_is_reported(chat: Path, more: tuple[str, ...]):
     with Path("/dev/full").open("wb") as full:
         code, err = ended(rehydrate("compact", chat, *more, stdout=full), chat)
     assert code == USAGE
     assert err.startswith("rehydrate: standard output cannot be written: No space left")
 
 
-def test_a_full_disk_under_the_output_file_is_told(chat: Path):
+def test_a_full_disk_under_the_output_file_is_reported(chat: Path):
     code, err = ended(rehydrate("compact", chat, "-o", "/dev/full"), chat)
     assert code == USAGE
     assert "/dev/full cannot be written: No space left" in err
@@ -72,7 +72,7 @@ def test_a_reader_that_went_away_is_no_failure_of_ours(chat: Path):
     assert (code, err) == (BROKEN_PIPE, "")
 
 
-def test_a_closed_standard_output_is_told(chat: Path):
+def test_a_closed_standard_output_is_reported(chat: Path):
     command = f'exec "{sys.executable}" -m rehydrate compact "{chat}" >&-'
     done = subprocess.run(
         ["sh", "-c", command],
@@ -86,7 +86,7 @@ def test_a_closed_standard_output_is_told(chat: Path):
 
 
 @pytest.mark.parametrize("where", ["missing/small.json", "."])
-def test_an_output_that_cannot_be_made_is_told(chat: Path, where: str):
+def test_an_output_that_cannot_be_made_is_reported(chat: Path, where: str):
     target = chat.parent / where
     code, err = ended(rehydrate("compact", chat, "-o", target), chat)
     assert code == USAGE
@@ -95,7 +95,7 @@ def test_an_output_that_cannot_be_made_is_told(chat: Path, where: str):
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
-def test_a_folder_without_write_permission_is_told(chat: Path):
+def test_a_folder_without_write_permission_is_reported(chat: Path):
     folder = chat.parent / "sealed"
     folder.mkdir(mode=0o500)
     code, err = ended(rehydrate("compact", chat, "-o", folder / "small.json"), chat)

@@ -109,7 +109,7 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path, place):
     assert not index.is_symlink() and not (index / "lock").is_symlink()
 
 
-def test_what_lies_beside_a_linked_store_is_looked_at_too(tmp_path):
+def test_files_next_to_a_linked_store_are_checked_too(tmp_path):
     real, link = tmp_path / "real.db", tmp_path / "m.db"
     link.symlink_to(real)
     # Also while a store of this process has the file open.

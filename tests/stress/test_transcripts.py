@@ -74,19 +74,19 @@ CONVERSATIONS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("name", [*CONVERSATIONS])
-def test_every_door_says_the_same(name: str, tmp_path: Path) -> None:
+def test_every_entry_point_says_the_same(name: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / f"{name}.jsonl", CONVERSATIONS[name])
     (row,) = transcripts.run([path])
     assert (row.format, row.violations, row.faults) == (name, 0, {})
     assert row.tokens > 20
 
 
-def test_every_door_says_the_same_of_the_shipped_session() -> None:
+def test_every_entry_point_says_the_same_of_the_shipped_session() -> None:
     (row,) = transcripts.run([SESSION])
     assert (row.format, row.faults) == ("claude_code", {})
 
 
-def test_every_door_refuses_what_is_no_conversation(tmp_path: Path) -> None:
+def test_every_entry_point_refuses_a_list_that_is_not_a_conversation(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text(json.dumps([{"name": "a"}, {"name": "b"}]))
     (row,) = transcripts.run([path])

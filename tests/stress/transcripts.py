@@ -498,7 +498,7 @@ def through(path: Path, name: str, entries: Sequence[Any], only: Iterable[str] =
 
 
 def _refused(path: Path, entries: Sequence[Any], kind: type[Exception]) -> dict[str, str]:
-    """Return the doors that do not refuse what is no conversation."""
+    """Return the functions that do not refuse what isn't a conversation."""
     doors: dict[str, Callable[[], Any]] = {
         "count": lambda: rehydrate.count_tokens(entries),
         "compact": lambda: rehydrate.compact_context(entries),

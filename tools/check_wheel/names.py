@@ -44,7 +44,7 @@ class WheelName(NamedTuple):
 
     @staticmethod
     def parse(filename: str) -> WheelName | None:
-        """Return the parts; None where there are not five."""
+        """Return the parts; None if there are not five."""
         parts = filename.removesuffix(".whl").split("-")
         return WheelName(*parts) if filename.endswith(".whl") and len(parts) == 5 else None
 

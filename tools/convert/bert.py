@@ -79,7 +79,7 @@ def read_architecture(folder: Path) -> Architecture:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Return the JSON object in a file of the model's."""
+    """Return the JSON object in a file of the model."""
     try:
         content = json.loads(file.read_bytes())
     except FileNotFoundError:

@@ -74,7 +74,7 @@ def write_folder(output: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _exchange(fresh: Path, output: Path, stale: Path) -> None:
-    """Put `fresh` in the place of `output`; if that fails, `output` is restored."""
+    """Put `fresh` in place of `output`; if that fails, `output` is restored."""
     if not output.exists():
         fresh.rename(output)
         return

@@ -238,7 +238,7 @@ def _located_in(path: Path) -> Located:
 
 
 def _package_folders(module: str) -> list[Path] | None:
-    """Return the folders of a package's files; None where there is no such package."""
+    """Return the folders of a package's files; None if there is no such package."""
     try:
         spec = find_spec(module) if module.isidentifier() else None
     except ValueError:  # a module without a spec, such as __main__

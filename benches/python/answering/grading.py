@@ -1,7 +1,7 @@
 """Grading of an answer: by LoCoMo's F1, which calls no model, or by a model as the judge.
 
 F1 is that of LoCoMo's grader without its stemming, so a little lower: of words, without articles
-and punctuation; part by part where the answer is a list (multi-hop); 1 or 0 where the conversation
+and punctuation; part by part where the answer is a list (multi-hop); 1 or 0 if the conversation
 has no answer. LongMemEval has no measure but a judge; its preferences are no answer to compare
 with. The judge is told by type what counts, like LongMemEval's own, in our words.
 """
@@ -39,7 +39,7 @@ _MARKS = str.maketrans("", "", string.punctuation)
 
 
 def f1(case: Case, given: str) -> float | None:
-    """Return LoCoMo's score of an answer, 0 to 1; None where it has none."""
+    """Return LoCoMo's score of an answer, 0 to 1; None if it has none."""
     if case.is_unanswerable:
         return float(any(words in given.lower() for words in _UNKNOWN))
     if case.type == "single-session-preference":

@@ -1,4 +1,4 @@
-"""Batches: `rehydrate batch`, Ray Data and Spark on the same rows, beside a plain loop.
+"""Batches: `rehydrate batch`, Ray Data and Spark on the same rows, and a plain loop.
 
 `python -m benches.python.batch [ROWS]` prints a Part; each module runs by itself too.
 

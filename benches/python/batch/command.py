@@ -1,4 +1,4 @@
-"""`rehydrate batch` beside a plain loop: rows a second, cores, memory over time, equal results.
+"""`rehydrate batch` and a plain loop: rows a second, cores, memory over time, equal results.
 
     python -m benches.python.batch.command [ROWS] [--slice 4000] [--workers N]
 
@@ -56,7 +56,7 @@ def family(pid: int) -> Iterator[int]:
 
 
 def memory_of(pid: int) -> int:
-    """Return the memory of a process; 0 if it has ended, or where there is no /proc."""
+    """Return the memory of a process; 0 if it has ended, or if there is no /proc."""
     try:
         return resident_bytes(pid)
     except OSError:
@@ -97,7 +97,7 @@ def some_rows(given: Path, count: int) -> tuple[list[int], list[dict[str, Any]]]
 
 
 class Measured(NamedTuple):
-    """A run of the command beside the loop."""
+    """A run of the command, compared with the loop."""
 
     rows: int
     errors: int

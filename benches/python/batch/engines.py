@@ -1,4 +1,4 @@
-"""Ray Data and Spark on two workers beside a plain loop over `compact_context`: rows a second.
+"""Ray Data and Spark on two workers, and a plain loop over `compact_context`: rows a second.
 
     REHYDRATE_DATA=... python -m benches.python.batch.engines [ROWS] [--engine ray] [--killed]
 
@@ -99,7 +99,7 @@ def run_ray(source: str, target: str) -> Iterator[str]:
     ray.data.DataContext.get_current().target_max_block_size = BLOCK_BYTES
     yield "started"
     compact = RehydrateBatch(**OPTIONS, messages=True)
-    # A task that reads holds its CPU while it waits for those behind it.
+    # A task that reads holds its CPU while it waits for those after it.
     found = ray.data.read_parquet(source, num_cpus=0).map_batches(
         compact, batch_format="pyarrow", batch_size=256
     )

@@ -1,4 +1,4 @@
-"""Batches beside a plain loop: rows a second, and the cores that were used.
+"""Batches and a plain loop: rows a second, and the cores that were used.
 
     python -m benches.python.batch.threads [--rows 2000] [--units 30] [--bytes 30000]
 

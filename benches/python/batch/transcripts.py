@@ -67,7 +67,7 @@ def generated(number: int, seed: int = 0) -> Transcript:
 
 
 def is_bad(number: int) -> bool:
-    """Return whether row `number` is no conversation."""
+    """Return whether row `number` isn't a conversation."""
     return number % BAD_EVERY == 137
 
 

@@ -113,7 +113,7 @@ def _tokens(text: str) -> int:
 def _share_found(thread: HostThread, queries: Sequence[str]) -> float:
     """Return the share of codes that `request_context` brings back, of those that are not shown.
 
-    Each is asked for in a thread of its own, just behind a compaction: where a turn has no room
+    Each is asked for in a thread of its own, just after a compaction: where a turn has no room
     left, an answer is a handle only.
     """
     hits = []

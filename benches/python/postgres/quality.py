@@ -1,4 +1,4 @@
-"""What a memory on PostgreSQL finds in LoCoMo, beside the file.
+"""What a memory on PostgreSQL finds in LoCoMo, compared with the file.
 
 Three ways on the server: an index in this process, the server's candidates ranked by the engine
 (what a large namespace gets), and the contract's one statement.

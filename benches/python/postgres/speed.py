@@ -88,7 +88,7 @@ def _searches(url: str, items: int, asked: Sequence[str]) -> list[Row]:
 
 
 class Timed(NamedTuple):
-    """Milliseconds of searches; none where they do not end."""
+    """Milliseconds of searches; none if they do not end."""
 
     p50: float | None
     p99: float | None

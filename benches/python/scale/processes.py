@@ -69,6 +69,6 @@ class Meter:
 
 
 def _stat(process: int) -> list[str]:
-    """Return the fields of /proc/PID/stat behind the name: state, parent, ..."""
+    """Return the fields of /proc/PID/stat after the name: state, parent, ..."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
     return text.rpartition(")")[2].split()

@@ -54,7 +54,7 @@ class Machines(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """What happens at a moment: the server is away, or a process starts anew and has no threads."""
+    """An event at a moment: the server is away, or a process restarts and has no threads."""
 
     at: float = 0.0
     server_away: float = 0.0

@@ -28,7 +28,7 @@ LIMITS = {
     "cold, two threads": "Only new texts are read by two threads; features, scores and packing run "
     "on one",
     "warm": "The call is stateless: every dict is read again (the row below), every text is hashed "
-    "again, and features, scores and packing are worked out anew",
+    "again, and features, scores and packing are worked out again",
 }
 
 

@@ -40,7 +40,7 @@ def core(of: Figures) -> Iterable[str]:
             "ms",
             10,
             beside=share_of(alone, select),
-            limit="Interning every mention of every unit into feature ids, anew at each call",
+            limit="Interning every mention of every unit into feature ids, again at each call",
         ),
         Row(
             "the whole of `select`, 10,000 units, with a query",

@@ -24,7 +24,7 @@ def footprint(of: Figures) -> Iterable[str]:
 
 
 def rows(of: Figures) -> list[Row]:
-    """Return a row for each figure; none where nothing was measured."""
+    """Return a row for each figure; none if nothing was measured."""
     if not of.footprint:
         return []
     told, memory, wheel = of.footprint["import"], of.footprint["memory"], of.footprint["wheel"]
@@ -52,7 +52,7 @@ def rows(of: Figures) -> list[Row]:
             "",
             0,
             beside=", ".join(told["loaded"]),
-            limit="Those named beside are imported at the top of a module",
+            limit="Those named on the left are imported at the top of a module",
         ),
         Row(
             "import and a first, tiny compaction, over bare Python",

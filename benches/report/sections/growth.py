@@ -49,6 +49,6 @@ def growth(of: Figures) -> Iterable[str]:
     yield (
         "The tables by hash are of cached texts and of features. From 2,000 units on, packing "
         "makes one pass instead of five. At a million messages the content cache (256 MB) is full: "
-        "texts seen first are derived anew at the next call."
+        "texts seen first are derived again at the next call."
     )
     yield ""

@@ -32,7 +32,7 @@ def laws(of: Figures) -> Iterable[str]:
             told["not_verbatim"],
             "",
             0,
-            beside=f"{told['parted']:,} made of its very blocks: parallel calls of which some went",
+            beside=f"{told['parted']:,} made of its own blocks: parallel calls of which some went",
         ),
         Row("results out of order, or with a message twice", told["out_of_order"], "", 0),
         Row(

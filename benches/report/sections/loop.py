@@ -59,7 +59,7 @@ def row(samples: Samples) -> Row:
         f"{samples[-1]['compactions']:,} compactions in {seconds / 60:.0f} minutes; "
         f"{min(resident) / MIB:,.0f} to {max(resident) / MIB:,.0f} MiB in the second half; begun "
         f"at {samples[0]['rss_bytes'] / MIB:,.0f} MiB",
-        limit="Pages that are free in part stay: what is allocated anew does not fill each gap",
+        limit="Pages that are free in part stay: what is allocated later does not fill each gap",
     )
 
 

@@ -1,4 +1,4 @@
-"""The machine behind the figures, how long they took, and how far to trust them."""
+"""The machine of the figures, how long they took, and how far to trust them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benches.report.figures import Figures, moment
 
 
 def preamble(of: Figures) -> Iterable[str]:
-    """The machine behind the figures, how long they took, and how far to trust them."""
+    """The machine of the figures, how long they took, and how far to trust them."""
     yield "# Results"
     yield ""
     yield f"Written by `make bench` on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."

@@ -13,7 +13,7 @@ HEADER = ("shape", "measure", "strategy", *RATIOS, "invalid outputs")
 
 
 def shapes(of: Figures) -> Iterable[str]:
-    """What survives in sessions of other shapes, beside strategies that keep the end."""
+    """What survives in sessions of other shapes, against strategies that keep the end."""
     yield from section(
         "Retention in other shapes",
         "Made sessions, for want of real ones: notebooks, web agents, support with JSON records, "

@@ -1,4 +1,4 @@
-"""Two threads beside one."""
+"""Two threads against one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMITS = {
 
 
 def threads(of: Figures) -> Iterable[str]:
-    """Two threads beside one."""
+    """Two threads against one."""
     yield from section(
         "Threads",
         "Compactions a second of the session of 305 units, different conversations on each "

@@ -24,7 +24,7 @@ MAX_TOKENS = 8_192
 _MAX_UNSTREAMED_TOKENS = 8_192
 
 _REMOVED = frozenset({"temperature", "top_p", "top_k"})
-"""Parameters that the API's version 2026-10-21, which the SDK sends from 2.0 on, answers with 400:
+"""Parameters for which the API's version 2026-10-21, which the SDK sends from 2.0 on, returns 400:
 https://platform.claude.com/docs/en/api/migration-2026-10-21"""
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The beta in which the API accepts ``block_binding`` and reports the blocks that it dropped."""
@@ -105,7 +105,7 @@ class AnthropicModel(SdkModel):
         """Have the API summarise the messages of a prompt.
 
         It needs a model of the beta ``compact-2026-09-04``. What it returns is sent back as it is,
-        in place of these messages. Raises ProviderError where there is no summary.
+        in place of these messages. Raises ProviderError if there is no summary.
         """
         check_compiled_for(self, prompt)
         arguments = _with_betas(self._arguments(prompt), [COMPACTION_BETA])

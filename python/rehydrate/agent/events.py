@@ -303,7 +303,7 @@ def _json_value(value: Any, with_content: bool) -> Any:
 
 
 class TurnRecord:
-    """Collects what happens in a turn and passes each event to the listeners."""
+    """Collects the events of a turn and passes each to the listeners."""
 
     def __init__(self, listeners: Sequence[OnEvent], price: Price | None) -> None:
         """Take the listeners, and the model's price if it is known."""

@@ -30,8 +30,8 @@ class GeminiModel(SdkModel):
     functions are off.
 
     Parts with their thought signatures, code and its results are in `Reply.entries` unchanged. A
-    call without an id gets one. What this version of google-genai does not know of a part is left
-    out: it would refuse to send it.
+    call without an id gets one. Fields of a part that this version of google-genai does not know
+    are left out: it would refuse to send them.
 
     >>> GeminiModel("gemini-3-pro", api_key="...", thinking_config={"thinking_level": "low"})
     GeminiModel('gemini-3-pro')

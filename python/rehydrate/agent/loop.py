@@ -84,7 +84,7 @@ class AgentConfig:
     offered: tuple[ToolDef, ...]
     """Definitions of `tools`, and of the tools that the provider runs itself."""
     jit: Callable[[Context], ToolHandler] | None
-    """Makes what answers a context's requests for context, where it has none."""
+    """Makes the handler for a context's requests for context, if it has none."""
     limits: TurnLimits
     retry: Retry
     price: Price | None
@@ -94,7 +94,7 @@ class AgentConfig:
 
 
 _MAX_OVERFLOWS = 3
-"""How often a prompt that is too long for the model is halved."""
+"""The number of times that a prompt that is too long for the model is halved."""
 _CUT_OFF_CALL = (
     "the reply was cut off at its limit of tokens in the midst of this call, which was not made; "
     "call again, with less in it"
@@ -149,7 +149,7 @@ class TurnLoop:
             raise
         stopped, problem = outcome
         if problem is not None:
-            # Its text may be the provider's, and hold what was said.
+            # Its text may be the provider's, and hold private words.
             status = getattr(problem, "status", None)
             why = f"{logged_type(problem, 'turn')}{f', status {status}' if status else ''}"
             warn_once("rehydrate.agent", f"a turn {stopped}: {why}; turn.error says more")
@@ -176,7 +176,7 @@ class TurnLoop:
         self._context.name_model(model.name, provider=model.provider)
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
-            # One for all turns: it keeps what was found and had no room.
+            # One for all turns: it keeps the sections that were found and had no room.
             self._jit = self._context.jit or self._agent.jit(self._context)
             self._context.offer((), handler=self._jit)
         if (ir := self._context.ir) is not None:

@@ -1,4 +1,4 @@
-"""Model: what answers a prompt; Reply: its answer, in the provider's shape; Retry: asking again."""
+"""Model: answers a prompt; Reply: its answer, in the provider's form; Retry: asking again."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Retry:
     """
 
     attempts: int = 5
-    """How often one prompt is sent at most; 1 means no retry."""
+    """The most times that one prompt is sent. 1 means no retry."""
     base_seconds: float = 0.5
     """The wait before the second attempt; each later wait is twice as long."""
     max_seconds: float = 30.0

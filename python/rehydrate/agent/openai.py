@@ -128,7 +128,7 @@ class OpenAIResponsesModel(OpenAIModel):
         """Have the API compact the items of a prompt (``responses.compact``).
 
         What it returns is sent back as it is, in place of these items; it is encrypted. Raises
-        ProviderError where there is no summary.
+        ProviderError if there is no summary.
         """
         check_compiled_for(self, prompt)
         arguments = self._arguments(prompt)

@@ -270,7 +270,7 @@ class SdkModel(ABC):
         return f"{type(self).__name__}({self._name!r})"
 
     async def _body(self, arguments: Mapping[str, Any], on_text: OnText | None = None) -> Any:
-        """Request an answer, streamed with ``on_text`` or where it may be long; return its body as
+        """Request an answer, streamed with ``on_text`` or if it may be long; return its body as
         JSON, the same for both, as the provider sent it."""
         if on_text is None and not self._must_stream:
             return await self._send(self._whole, arguments)
@@ -309,7 +309,7 @@ class SdkModel(ABC):
         raise unreadable_answer(self._provider, f"no answer, but {str(body)[:200]!r}")
 
     def _billed(self, usage: Mapping[str, Any]) -> Usage:
-        """Return the tokens billed; none where the endpoint's figures contradict each other, since
+        """Return the tokens billed; none if the endpoint's figures contradict each other, since
         an answer that is there must not be lost for them."""
         try:
             return Usage.billed(usage)

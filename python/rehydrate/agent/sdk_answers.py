@@ -61,7 +61,7 @@ class EventStream:
         advance: Callable[[], Awaitable[dict[str, Any] | None]],
         close: Callable[[], Awaitable[object]],
     ) -> None:
-        """Take what returns the next event, None at the end, and what closes the connection."""
+        """Take functions: for the next event, None at the end, and to close the connection."""
         self._provider = provider
         self._advance = advance
         self._close = close

@@ -85,7 +85,7 @@ def class_name(error: BaseException) -> str:
 
 
 _COMPACTED = "gen_ai.conversation.compacted"
-"""Of a request whose history was compacted; it is true or not there."""
+"""Set for a request whose history was compacted; it is true or not there."""
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
 _NO_ERROR = ("answer", "length", "refusal")

@@ -56,7 +56,7 @@ def violations_of_reply(
 ) -> list[Violation]:
     """Return what the provider would refuse in a history of these entries and results."""
     asked = user_message("?", provider)
-    # Converse takes no second message of the user's after results.
+    # Converse takes no second message of the user after results.
     history = [asked, *entries, *(result_entries(results) or [asked])]
     return formats.validate(history, provider)
 

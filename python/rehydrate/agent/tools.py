@@ -185,7 +185,7 @@ class Tool:
     timeout: float | None = None
     """Seconds for one call; None: `TurnLimits.tool_timeout`."""
     check: Check | None = field(default=None, repr=False)
-    """Of the arguments for `call`."""
+    """Checks the arguments for `call`."""
 
     def __post_init__(self) -> None:
         """Refuse an empty name, and a `call` that cannot be called."""

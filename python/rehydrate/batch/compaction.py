@@ -38,7 +38,7 @@ def compact_batch(
 
     ``batch`` is anything with the Arrow PyCapsule interface: a table or record batch of pyarrow, a
     frame of polars, a relation of duckdb. Its columns are ``id`` (of any type), ``messages`` (the
-    JSON of a list of messages) and, if rows have queries, ``query``; others are ignored. Where a
+    JSON of a list of messages) and, if rows have queries, ``query``; others are ignored. If a
     query is null, the option ``query`` holds. The options are those of `compact_context`.
 
     The result has a row for each row, in the same order:
@@ -57,14 +57,14 @@ was in its row |
     | degraded | what failed and was left out; null if nothing |
     | error | why there is no result; null if there is one |
 
-    A row that isn't a conversation has an ``error``, and null in all other columns but ``id``.
-    Where `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take
-    them from the column ``messages``.
+    A row that isn't a conversation has an ``error``, and null in all other columns but ``id``. If
+    `excerpted`, `stripped` or `outline` say so, kept messages are not all as they were: take them
+    from the column ``messages``.
 
-    Rows are spread over ``threads``: None means a thread for each core, at most 4, and one alone
-    where conversations are short. One process cannot use many more cores (docs/batches.md); where
-    many workers share a machine, pass 1. A ``counter`` or ``embedder`` of your own is called from
-    these threads.
+    Rows are spread over ``threads``: None means a thread for each core, at most 4, and only one if
+    conversations are short. One process cannot use many more cores (docs/batches.md); if many
+    workers share a machine, pass 1. A ``counter`` or ``embedder`` of your own is called from these
+    threads.
 
     Raises InvalidArgumentError for a table without these columns and for an option outside of its
     limits.
@@ -184,8 +184,8 @@ _SHORT_CHARS = 8_000
 
 
 def _usable_threads(threads: int | None, rows: _native.ArrowRows, column: str) -> int:
-    """Return the number of threads; None means those that help: a thread a core, at most 4, and
-    one alone for short texts."""
+    """Return the number of threads; None means as many as help: one per core, at most 4, and only
+    one for short texts."""
     if threads is not None:
         return threads
     sample = [len(text) for text in rows.texts(column, 0, _SAMPLED_ROWS) if text is not None]
@@ -252,9 +252,9 @@ def count_tokens_batch(
     """Return the tokens of each row: columns ``id``, ``tokens`` and ``error``.
 
     ``of`` says what ``column`` holds: ``"messages"`` the JSON of lists of messages, ``"text"``
-    texts, which are counted without the interpreter's lock. Without a ``column`` it is the one of
-    that name. Each count is `count_tokens`'s. The table and ``threads`` are as in `compact_batch`;
-    for texts, more than two threads are as two.
+    texts, which are counted without the interpreter's lock. The default ``column`` has the name of
+    ``of``. Each count is `count_tokens`'s. The table and ``threads`` are as in `compact_batch`; for
+    texts, more than two threads are as two.
     """
     check_choice("of", of, ("messages", "text"))
     column = of if column is None else column
@@ -279,7 +279,7 @@ def embed_batch(
     """Return the built-in model's vector of each text: columns ``id``, ``vector`` and ``error``.
 
     A vector is a list of 256 float32 of length 1, or of zeros for a text without known words. All
-    is computed without the interpreter's lock, by two threads at most. The table and ``threads``
+    are computed without the interpreter's lock, by two threads at most. The table and ``threads``
     are as in `compact_batch`.
     """
     check_threads(threads)
@@ -294,7 +294,7 @@ def _without_lock(
     threads: int | None,
     work: Callable[[_native.ArrowRows], _native.ArrowRows],
 ) -> _native.ArrowTable:
-    """Return what `work` makes of each batch; the engine helps itself to a thread, or not."""
+    """Return the result of `work` for each batch; the engine may use a helper thread, or not."""
     was_alone = _native.set_alone(threads == 1)
     made = []
     try:
@@ -336,7 +336,7 @@ def retention_batch(
     | format | the format that was read |
     | error | why there is no result; null if there is one |
 
-    Shares are double, and null where there was nothing to measure.
+    Shares are double, and null if there was nothing to measure.
 
     Raises InvalidArgumentError for a table without the columns ``id`` and ``messages``, and for an
     option outside of its limits.

@@ -33,7 +33,7 @@ _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 Kind = Literal["conversation", "parquet", "arrow", "lines"]
 MAX_ROWS = 1_000
 MAX_BYTES = 4 << 20
-"""Limits of the rows that are in one part; a longer row is a part of its own."""
+"""Limits of the rows in one part; a longer row is a part of its own."""
 _FIRST_ROWS = 8
 _FIRST_BYTES = 256 << 10
 _DOUBLED_EVERY = 8
@@ -52,7 +52,7 @@ class Source(NamedTuple):
 
 
 class UnreadableTableError(FileError, InvalidArgumentError):
-    """A table that cannot be read, or has not the columns ``id`` and ``messages``."""
+    """A table that cannot be read, or lacks the columns ``id`` and ``messages``."""
 
 
 class Rows(NamedTuple):
@@ -78,12 +78,12 @@ class Limits:
 
     @property
     def rows(self) -> int:
-        """How many it may have."""
+        """The most rows of a part."""
         return min(MAX_ROWS, _FIRST_ROWS << min(self._parts // _DOUBLED_EVERY, 30))
 
     @property
     def bytes(self) -> int:
-        """How many bytes of conversations."""
+        """The most bytes of conversations."""
         return min(MAX_BYTES, _FIRST_BYTES << min(self._parts // _DOUBLED_EVERY, 30))
 
     def made(self) -> None:
@@ -202,7 +202,7 @@ def rows_of(sources: Iterator[Source], *, alone: bool) -> Iterator[Rows]:
 
 
 def row_count(source: Source) -> int | None:
-    """Return how many rows a source has, where that is known without reading it."""
+    """Return how many rows a source has, if that is known without reading it."""
     if source.kind == "conversation":
         return 1
     if source.kind == "parquet":
@@ -224,7 +224,7 @@ def _of_files(files: list[Source]) -> Rows:
 
 
 def id_type(source: Source) -> pa.DataType:
-    """Return the type of a table's ids; raises UnreadableTableError where it cannot be read."""
+    """Return the type of a table's ids; raises UnreadableTableError if it cannot be read."""
 
     if source.kind == "lines":
         return pa.string()
@@ -258,7 +258,7 @@ def table_rows(source: Source, limits: Limits, *, alone: bool) -> Iterator[Rows]
     """Yield the rows of a table, each time no more than a part may have.
 
     A table that is `alone`, the whole input, keeps its ids, and is raised as UnreadableTableError
-    where it cannot be read; else an id is a text with the table's name before it, and what cannot
+    if it cannot be read; else an id is a text with the table's name before it, and what cannot
     be read is a row with a problem.
     """
 
@@ -327,7 +327,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _columns(source: Source, schema: pa.Schema) -> list[str]:
-    """Return the columns to read; raises UnreadableTableError where some are missing."""
+    """Return the columns to read; raises UnreadableTableError if some are missing."""
 
     for name in ("id", "messages"):
         if name not in schema.names:
@@ -381,7 +381,7 @@ def _lines(source: Source) -> Iterator[pa.Table]:
 
 
 def _cut(table: pa.Table, limits: Limits) -> Iterator[pa.Table]:
-    """Yield the table in pieces of at most so many rows and bytes; a longer row is alone."""
+    """Yield the table in pieces of at most this many rows and bytes; a longer row is alone."""
 
     column = "line" if "line" in table.column_names else "messages"
     texts = table[column]

@@ -1,7 +1,7 @@
 """Part files: the results of a batch while it runs, so that a batch that was killed goes on.
 
-Beside ``out.parquet`` there is ``out.parquet.parts/`` with a manifest, which holds the options, and
-a file for each finished part. A part's name is made of the options and of its inputs (name, size,
+``out.parquet.parts/`` is next to ``out.parquet``, with a manifest, which holds the options, and a
+file for each finished part. A part's name is made of the options and of its inputs (name, size,
 time of change), so a finished part is found again, and one whose inputs changed is not.
 """
 
@@ -27,7 +27,7 @@ _DRAFTS = ".*.tmp"
 _LAYOUT = 1
 _GROUP_ROWS = 65_536
 _GROUP_BYTES = 64 << 20
-"""A row group of the result has about so many rows, or bytes."""
+"""A row group of the result has about this many rows, or bytes."""
 
 
 class OtherBatchError(FileError, InvalidArgumentError):
@@ -135,7 +135,7 @@ class PartFolder:
             file.unlink(missing_ok=True)
 
     def clean(self, *, also_parts: bool = False) -> None:
-        """Delete what processes that ended had begun to write, or all parts."""
+        """Delete the unfinished files of ended processes, or all parts."""
         for draft in self.path.glob(_DRAFTS):
             draft.unlink(missing_ok=True)
         if also_parts:
@@ -148,13 +148,13 @@ class PartFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-_REMEDY = "pass the options of then to go on, or --restart to begin anew"
+_REMEDY = "pass the options of then to go on, or --restart to start over"
 
 
 def locked(folder: Path) -> IO[bytes]:
     """Return a file that holds the folder for this process until it is closed, or the process ends.
 
-    Raises OtherBatchError where another process holds it.
+    Raises OtherBatchError if another process holds it.
     """
     file = (folder / LOCK).open("ab")
     try:

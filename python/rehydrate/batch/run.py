@@ -77,7 +77,7 @@ class Watcher(Protocol):
     """Hears how a batch goes on."""
 
     def begin(self, rows: int | None) -> None:
-        """Take the number of rows, where it is known."""
+        """Take the number of rows, if it is known."""
 
     def take(self, rows: int) -> None:
         """Count rows that an earlier run had finished."""
@@ -101,9 +101,9 @@ def run_batch(
     Finished parts are in a folder next to the file until it is whole. A run that ended before goes
     on with them; `restart` deletes them first. Each worker is a process with one thread.
 
-    Raises FileError for an input that cannot be one, for parts of other options, and where
-    something cannot be written; MissingPackageError without pyarrow; InvalidArgumentError for an
-    option outside its limits.
+    Raises FileError for an input that cannot be one, for parts of other options, and if something
+    cannot be written; MissingPackageError without pyarrow; InvalidArgumentError for an option
+    outside its limits.
     """
     check_whole("workers", workers, 1, 1_024, or_none=True)
     count = usable_cores() if workers is None else workers

@@ -1,7 +1,7 @@
 """A worker process of a batch: parts come in on standard input, results go into part files.
 
-A message is a line of JSON, with the length of what follows it: a table in Arrow's stream format.
-The answer is a line. When standard input ends, the process does: nobody waits for it any more.
+A message is a line of JSON, with the length of its data: a table in Arrow's stream format. The
+answer is a line. When standard input ends, the process does: nobody waits for it any more.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _answer(answers: IO[bytes], value: dict[str, Any]) -> None:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process ever had; 0 where the system does not say."""
+    """Return the most memory that this process ever had; 0 if the system does not say."""
     try:
         # ru_maxrss would be that of the process that started this one, if it was larger.
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():

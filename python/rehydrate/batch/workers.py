@@ -1,4 +1,4 @@
-"""Worker processes that make the parts of a batch, and what happens when one of them ends.
+"""Worker processes that make the parts of a batch, also when one of them ends.
 
 Each process has a thread here, which gives it parts and waits for the answers. So two parts for
 each worker are in memory, and no more. A part whose worker ended is given to a new
@@ -44,11 +44,11 @@ class WorkerUse(NamedTuple):
     peak_bytes: int = 0
     """The most memory that one of them had."""
     ended: int = 0
-    """How many ended in the middle of a part."""
+    """The number of workers that ended in the middle of a part."""
 
 
 class Workers:
-    """Runs a batch's parts in so many processes."""
+    """Runs a batch's parts in this many processes."""
 
     def __init__(
         self,

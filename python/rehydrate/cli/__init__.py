@@ -98,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(USAGE)
 
     def _print_message(self, message: str, file: Any = None) -> None:  # noqa: ARG002
-        """Print help, or the version; argparse is silent where that cannot be written."""
+        """Print help, or the version; argparse is silent if that cannot be written."""
         show(message.splitlines(), Terminal.of(sys.stdout))
 
 
@@ -144,7 +144,7 @@ def _parser(first: str = "") -> argparse.ArgumentParser:
 
 
 def _add_missing(commands: Any, name: str, extra: str) -> None:
-    """Declare a command that is not installed: whatever follows it, it says what brings it."""
+    """Declare a command that is not installed: whatever follows it, it names its extra."""
 
     def run(_options: argparse.Namespace) -> NoReturn:
         raise MissingPackageError(extra, f"brings rehydrate {name}")

@@ -141,7 +141,7 @@ class _Watcher(Progress):
 
 
 def _lines(report: BatchReport, name: str, terminal: Terminal) -> Iterator[str]:
-    """Yield what was done, in lines."""
+    """Yield the outcome, in lines."""
     yield terminal.paint(
         f"{plural(report.rows, 'row')} of {terminal.safe(name)} in "
         f"{terminal.safe(str(report.output))}, {size(report.output_bytes)}",

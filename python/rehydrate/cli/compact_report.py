@@ -1,4 +1,4 @@
-"""A compaction as a readable report: figures, one line a unit, sums by role and reason.
+"""A compaction as a readable report: figures, one line per unit, sums by role and reason.
 
 Every line fits the terminal: in a narrow one, the least important columns are left out. The preview
 of the text is last on the line, so that its content cannot move another column.
@@ -96,7 +96,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def figures_of(compaction: Compaction[Any], terminal: Terminal) -> str:
-    """Return what a compaction did in a line."""
+    """Return the outcome of a compaction in a line."""
     stats, has_outline = compaction.stats, compaction.outline is not None
     total = stats.dropped + len(compaction.messages) - has_outline
     if not stats.changed:  # ignored entries stay in an unchanged result too
@@ -142,7 +142,7 @@ def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
 
 
 def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
-    """Yield the table; below a unit that is kept in part, what is kept of each of its texts."""
+    """Yield the table; below a unit that is kept in part, the kept part of each of its texts."""
 
     def column(
         title: str,
@@ -190,7 +190,7 @@ def _reason_style(unit: UnitReport) -> str:
 
 
 def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
-    """Yield what is kept of each text of an excerpted unit, a line a text."""
+    """Yield the kept part of each text of an excerpted unit, one per line."""
     for (message, _), group in groupby(unit.blocks, key=lambda block: (block.message, block.text)):
         blocks = list(group)
         kept = [block for block in blocks if block.kept]

@@ -1,4 +1,4 @@
-"""`rehydrate doctor`: checks the installation, and says what to do about each problem."""
+"""`rehydrate doctor`: checks the installation, and names a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Found = tuple[Status, str] | tuple[Status, str, str]
 
 REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
 
-# The two vocabularies disagree on Japanese, so this text tells each from the other and from any
-# rule of thumb.
+# The two vocabularies disagree on Japanese, so this text distinguishes them from each other and
+# from any rule of thumb.
 KNOWN_TEXT = "お誕生日おめでとう"
 KNOWN_TOKENS: dict[Any, int] = {"o200k_base": 8, "cl100k_base": 9}
 SAMPLE_TURNS = 100
@@ -225,7 +225,7 @@ def _of_hosts(check: str) -> Found:
     except MissingPackageError as missing:
         return "ok", f"without {missing.name} there is no adapter"
     if check == "check_hosts" and _installed("rehydrate-hosts") is None:
-        problem = "cannot be told: rehydrate-hosts is from a checkout, not installed as a package"
+        problem = "is unknown: rehydrate-hosts is from a checkout, not installed as a package"
         return "warn", problem, "python -m pip install --no-deps --editable python/hosts"
     found: Found = getattr(hosts, check)()
     return found

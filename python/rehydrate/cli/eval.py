@@ -97,7 +97,7 @@ def _by_ratio(
     title: str,
     value: Callable[[Row], Measured],
 ) -> Iterator[str]:
-    """Yield a row for each strategy, a column for each ratio; with intervals where they fit."""
+    """Yield a row for each strategy, a column for each ratio; with intervals if they fit."""
     yield terminal.cut(title, terminal.width)
     is_raised = any(row.is_raised for row in found.rows)
     names = [*(["given to each"] if is_raised else []), *found.strategies]

@@ -53,7 +53,7 @@ class Host(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """How to get a version that the adapter is made for."""
+        """The command that installs a version that the adapter is made for."""
         return f'python -m pip install "rehydrate[{self.extra}]"'
 
 
@@ -107,7 +107,7 @@ def load_hosts() -> Iterator[Check]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version; what follows them does not count.
+    """Return the numbers of a version; any text after them does not count.
 
     >>> _numbers("2.68.0rc1") >= _numbers("2.68")
     True

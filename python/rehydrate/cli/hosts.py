@@ -265,7 +265,7 @@ def _report_lines(rows: Sequence[CompactionRow], terminal: Terminal) -> Iterator
 
 
 def described(row: CompactionRow) -> list[str]:
-    """Return what the hooks saw of one compaction, a line each."""
+    """Return what the hooks saw of one compaction, one per line."""
     seen = row.compacted
     back = set(seen.put_back)
     out = [name for name in seen.lost if name not in back]

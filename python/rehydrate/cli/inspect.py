@@ -1,4 +1,4 @@
-"""`rehydrate inspect` and `lint`: what a prompt holds and costs, and what it wastes."""
+"""`rehydrate inspect` and `lint`: the content, the cost and the waste of a prompt."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
 
 
 def _compile(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledPrompt:
-    """Return the prompt after all passes; before them where it cannot be made to fit."""
+    """Return the prompt after all passes; before them if it cannot be made to fit."""
     from rehydrate.prompt.compiler import compile as compile_prompt
     from rehydrate.prompt.originals import HeldOriginals
 
@@ -205,14 +205,14 @@ class _Source(NamedTuple):
     document: Document | None = None
 
     def line(self, place: str) -> int | None:
-        """Return the line number of a place, where the file has one entry a line."""
+        """Return the line number of a place, if the file has one entry a line."""
         found = _HISTORY.fullmatch(place)
         if not found or self.document is None or not self.document.is_lines:
             return None
         return self.document.line_of(int(found[1]))
 
     def shown(self, place: str) -> str:
-        """Return the line of a place where it is known, else the place."""
+        """Return the line of a place if it is known, else the place."""
         line = self.line(place)
         return f"line {line:,}" if line else place
 
@@ -278,7 +278,7 @@ def _source(name: str, text: str) -> _Source:
 
 
 def _requests(text: str) -> list[Any]:
-    """Return the bodies of a session's requests, one a line; none if any line is something else."""
+    """Return the bodies of a session's requests, one per line; none if a line is anything else."""
     lines = [line for line in text.splitlines() if line.strip()]
     bodies: list[Any] = []
     for line in lines if len(lines) > 1 else ():
@@ -309,7 +309,7 @@ def _lines(
             "in the current prompt"
         )
     by_rule: dict[str, list[Finding]] = {}
-    for finding in findings:  # gravest first, and so are the rules
+    for finding in findings:  # the most severe first, and so are the rules
         by_rule.setdefault(finding.rule, []).append(finding)
     for rule, found in by_rule.items():
         yield ""

@@ -1,4 +1,4 @@
-"""`rehydrate memory`: adds, finds, brings in and maintains what outlives a conversation."""
+"""`rehydrate memory`: adds, finds, imports and maintains items that outlive a conversation."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def _findings(report: VerifyReport, path: str, terminal: Terminal) -> Iterator[s
         parts = plural(report.damaged_indexes, "damaged part")
         yield (
             f"{terminal.paint('note', 'yellow')}  {parts} of the index thrown away; searches are "
-            "right all the same, and rehydrate memory rebuild makes the index anew"
+            "right all the same, and rehydrate memory rebuild makes a new index"
         )
     if report.ok:
         yield f"{terminal.paint('ok', 'green', 'bold')}  {plural(report.items, 'item')} in {name}"
@@ -303,7 +303,7 @@ def _namespaces(options: argparse.Namespace, memory: Memory, doing: str) -> Iter
 
 
 @part(
-    "make the index anew, of one namespace or of all",
+    "rebuild the index, of one namespace or of all",
     store.STORES,
     option("--embedder MODEL", "an ONNX model that gives vectors"),
     option("--vectors", "drop the vectors that are there; those of --embedder replace them"),
@@ -423,7 +423,7 @@ def _purge(memory: Memory, options: argparse.Namespace) -> int | None:
     *(store.STORES, option("--embedder MODEL", "an ONNX model for the copy's vectors"), _RESULT),
     epilog="""\
 Handles, provenance, times, tiers and links are the same afterwards. What is there already stays as
-it is, so a copy that was interrupted can be made again. Vectors of a model are made anew.
+it is, so a copy that was interrupted can be made again. Vectors of a model are made again.
 """,
 )
 def _copy(options: argparse.Namespace) -> None:

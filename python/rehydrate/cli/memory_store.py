@@ -30,7 +30,7 @@ NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the file used where none is named; it need not exist.
+    """Return the file used if none is named; it need not exist.
 
     `$REHYDRATE_MEMORY`; else `memory.db` in `$REHYDRATE_HOME`; else `rehydrate/memory.db` in the
     user's data folder (`$XDG_DATA_HOME`, `%LOCALAPPDATA%` on Windows, `~/.local/share`).
@@ -89,7 +89,7 @@ def shown_place(place: Path | str) -> str:
 
 
 def place_of(name: str) -> Path | str:
-    """Return the file or the URL that a name means; the usual file where it is empty."""
+    """Return the file or the URL that a name means; the usual file if it is empty."""
     if is_server(name):
         return name
     if "://" in name:
@@ -115,7 +115,7 @@ def namespace_of(options: argparse.Namespace) -> str:
 def named_namespace(options: argparse.Namespace) -> str | None:
     """Return the namespace that is named, if any.
 
-    An empty name is a mistake, as in `-n "$PROJECT"` where that is not set. Another namespace as
+    An empty name is a mistake, as in `-n "$PROJECT"` if that is not set. Another namespace as
     the default would read or change the wrong items.
     """
     name: str | None = options.namespace

@@ -28,7 +28,7 @@ def option(
 ) -> Option:
     """Return an option: "-n --namespace NAME" has a value, "--json" has none, "FILE" is positional.
 
-    `parse` is a function, or the choices. The help ends with the default, where there is one to
+    `parse` is a function, or the choices. The help ends with the default, if there is one to
     name. `how` goes to `add_argument`.
     """
     if parse is not None:
@@ -210,7 +210,7 @@ def output_of(options: argparse.Namespace, source: str | Path, what: str = "inpu
 
 
 def check_not_input(flag: str, page: Path | None, *inputs: str | Path, what: str = "input") -> None:
-    """Refuse to write over what is read."""
+    """Refuse to overwrite the input."""
     for file in inputs:
         try:
             is_same = page is not None and file != "-" and page.samefile(file)
@@ -308,7 +308,7 @@ def text_of(path: str) -> tuple[str, str]:
 
 
 def read_input(instead: str = "name a file") -> bytes:
-    """Read all of standard input; `instead` is the remedy where it is closed."""
+    """Read all of standard input; `instead` is the remedy if it is closed."""
     if sys.stdin is None:
         raise Failure(f"standard input is closed; {instead}")
     if is_terminal(sys.stdin):

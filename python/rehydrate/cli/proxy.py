@@ -1,4 +1,4 @@
-"""`rehydrate proxy`: an address that takes the place of a provider's, for any client."""
+"""`rehydrate proxy`: an address in place of a provider's, for any client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rehydrate.agent.telemetry import Telemetry
 
 _CACHE_BYTES = 16 << 20
-"""Of the cache of texts: enough for 300 conversations of 50,000 tokens that go on at once."""
+"""Size of the cache of texts: enough for 300 conversations of 50,000 tokens at the same time."""
 _BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
 
 
@@ -86,7 +86,7 @@ def _proxy(options: argparse.Namespace) -> None:
 
 
 def _telemetry() -> Telemetry | None:
-    """Return what records requests where OpenTelemetry is installed: for `opentelemetry-instrument`
+    """Return a recorder of requests if OpenTelemetry is installed: for `opentelemetry-instrument`
     or another that sets the providers. Without them it records nothing."""
     from rehydrate.agent.telemetry import Telemetry
 

@@ -43,7 +43,7 @@ class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ou
 
 
 PIPE_WIDTH = 120
-"""Width in columns where there is no terminal."""
+"""Width in columns if there is no terminal."""
 
 _GLYPHS = "█░▒▓→…·└"
 _STYLES = {
@@ -59,7 +59,7 @@ _STYLES = {
 
 
 class Terminal(NamedTuple):
-    """How to write to one stream."""
+    """Options for writing to one stream."""
 
     width: int = PIPE_WIDTH
     colour: bool = False
@@ -86,7 +86,7 @@ class Terminal(NamedTuple):
         return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[0m"
 
     def glyph(self, unicode: str, ascii: str) -> str:  # noqa: A002  the two alphabets
-        """Return the first, or the second where the stream cannot show it."""
+        """Return the first, or the second if the stream cannot show it."""
         return unicode if self.unicode else ascii
 
     def shade(self, share: float) -> str:
@@ -108,7 +108,7 @@ class Terminal(NamedTuple):
         return self.cut(backwards, cells)[::-1]
 
     def cut(self, text: str, cells: int) -> str:
-        """Return safe text cut to the given number of cells, with an ellipsis where it is cut."""
+        """Return safe text cut to the given number of cells, with an ellipsis if it is cut."""
         if display_width(text) <= cells:
             return text
         from rich.cells import set_cell_size
@@ -151,9 +151,9 @@ class Column(NamedTuple):
     cells: Sequence[str]
     align: str = "<"
     rank: int = 0
-    """Columns of the highest rank are left out first where there is no room; 0 is always shown."""
+    """Columns of the highest rank are left out first if there is no room; 0 is always shown."""
     styles: Sequence[str] = ()
-    """Of each cell, such as ``"green bold"``."""
+    """The style of each cell, such as ``"green bold"``."""
 
 
 def table(
@@ -222,7 +222,7 @@ def _width(stream: IO[Any], environ: Mapping[str, str]) -> int:
 
 
 def is_terminal(stream: IO[Any] | None) -> bool:
-    """Return whether a person is at the other end of a stream; nobody is where it is closed."""
+    """Return whether a person is at the other end of a stream; False if it is closed."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:
@@ -242,8 +242,8 @@ def _wants_colour(stream: IO[Any], environ: Mapping[str, str]) -> bool:
 def write(text: str, path: Path | None = None, option: str = "-o", what: str = "") -> None:
     """Write data as UTF-8, whatever the locale, with line ends unchanged.
 
-    `option` named the path; a failure asks the user to pass another one with it. Of a file that
-    holds `what`, the user is informed.
+    `option` named the path; a failure asks the user to pass another one with it. The user is
+    informed of a file that holds `what`.
     """
     data = text.encode()
     if path is None:
@@ -284,7 +284,7 @@ def answer(
 
 
 def say(line: str) -> None:
-    """Write one line for the user to standard error, without terminal escapes; where that cannot be
+    """Write one line for the user to standard error, without terminal escapes; if that cannot be
     written, nothing else is lost."""
     if sys.stderr is None:
         return
@@ -294,7 +294,7 @@ def say(line: str) -> None:
 
 
 def confirmed(question: str) -> bool:
-    """Ask the user, and return whether they said yes; raises Failure where nobody can be asked."""
+    """Ask the user, and return whether they said yes; raises Failure if nobody can be asked."""
     if not is_terminal(sys.stdin):
         raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
     print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -313,7 +313,7 @@ def _write_out(data: bytes) -> None:
             rest = rest[sys.stdout.buffer.write(rest) :]
         sys.stdout.buffer.flush()
     except OSError as error:
-        # What is left goes nowhere: the flush at exit must not fail too.
+        # The rest goes nowhere: the flush at exit must not fail too.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
@@ -352,7 +352,7 @@ class Progress:
             yield item
 
     def skip(self, steps: int) -> None:
-        """Count steps that were finished before, and say nothing of how fast these are."""
+        """Count steps that were finished before, without counting them for the speed."""
         if self._bar is not None:
             (task,) = self._bar.tasks
             self._bar.reset(task.id, completed=int(task.completed) + steps)

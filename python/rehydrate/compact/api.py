@@ -62,12 +62,12 @@ def compact_context(
 
     Always kept: system messages, the last user turn, an open tool loop at the end, and what ``pin``
     names (indices, or the message objects themselves). The reply that the user answers comes next,
-    where it takes at most a twentieth of the target, and what users laid down (rules, limits,
+    if it takes at most a twentieth of the target, and what users laid down (rules, limits,
     preferences): short texts as far as the query leaves room, longer ones up to a tenth.
 
     The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 counts as 0.05), or
     ``budget_tokens``. ``query`` says what the next turn is about. ``""`` means no query. None means
-    the last user turn where it asks something, which counts less the more messages have followed
+    the last user turn if it asks something, which counts less the more messages have followed
     it. A question brings back its answer; a topic or an order that is given counts the more the
     clearer its matches are. What it leaves of the target is for the names and lines that a working
     agent is likely to need again. ``scoring`` is a
@@ -97,7 +97,7 @@ def compact_context(
     excerpted message is removed for them; other models keep all of theirs (``THINKING_MODELS`` is
     the table). Without a ``model``, a Claude counts as one of the newer. If the model may refuse an
     open tool loop both with and without its thinking, nothing is changed, and ``stats.degraded``
-    says that the compaction waits for the end of the turn. ``"keep"`` leaves all thinking where it
+    says that the compaction waits for the end of the turn. ``"keep"`` leaves all thinking if it
     is. ``"strip"`` removes it from all but an open tool loop before anything is counted, which
     leaves more room for the rest. A message that lost thinking is a new object.
 

@@ -95,12 +95,12 @@ class ArchiveWriter:
     ) -> None:
         """Keep the target and the caller's list; nothing is written yet.
 
-        ``origins`` maps the index of a message to the one in the caller's list, where they differ.
+        ``origins`` maps the index of a message to the one in the caller's list, if they differ.
         """
         self._memory = memory
         self._archive = archive
         self._has_failed = False
-        """After a failed write the next one would wait in vain again."""
+        """After a failed write the next one would only wait again."""
         self._conversation = conversation
         self._entries = entries
         self._origins = origins
@@ -114,8 +114,8 @@ class ArchiveWriter:
     def write(
         self, decision: _native.Decision, excerpts: _native.Excerpts | None
     ) -> tuple[Mapping[str, int], Mapping[int, str]]:
-        """Write novel memories, dropped messages, and the whole texts of excerpts; return how many
-        are novel of each kind, and index -> handle in memory, for dropped messages."""
+        """Write novel memories, dropped messages, and the whole texts of excerpts; return the
+        number of novel ones by kind, and index -> handle in memory, for dropped messages."""
         archive, dropped = self._archive, decision.dropped_units()
         partial = excerpts.partial_texts() if excerpts else ()
         try:
@@ -135,7 +135,7 @@ class ArchiveWriter:
         return {kind: created.count(kind) for kind in dict.fromkeys(created)}, handle_of
 
     def handle_of(self, message: Message, text: str) -> str:
-        """Return the handle of the whole of a text that is kept in part; "" if it has none."""
+        """Return the handle of the whole text that is kept in part; "" if it has none."""
         if self._has_failed or not self._archive.dropped:
             return ""
         if text not in self._handle_of_text:  # `Excerpts.fit` cut it later, to make room

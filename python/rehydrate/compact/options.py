@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 MIN_RATIO = 0.05
-"""Of a target_ratio: what is less is taken as this. A budget in tokens may be smaller."""
+"""The least target_ratio: smaller ones are raised to it. A budget in tokens may be smaller."""
 
 ProfileName = Literal["balanced", "chitta"]
 """The names of scoring profiles (`Scoring.named`)."""
@@ -47,7 +47,7 @@ ProfileName = Literal["balanced", "chitta"]
 Granularity = Literal["message", "excerpt"]
 
 GRANULARITIES: tuple[Granularity, ...] = get_args(Granularity)
-"""The pieces that are kept or dropped whole: messages, or also blocks of long texts."""
+"""The pieces that are kept or dropped: whole messages, or also blocks of long texts."""
 
 ThinkingPolicy = Literal["auto", "keep", "strip"]
 
@@ -69,7 +69,7 @@ class RetentionOptions(TypedDict, total=False):
 
 
 class CompactOptions(RetentionOptions, total=False):
-    """The options that are for all rows of a batch alike; each means what it does for one.
+    """The options that apply to all rows of a batch; each means what it does for one.
 
     Not among them: ``memory`` and ``archive``, which belong to one conversation's owner, ``pin``,
     which names messages of one conversation, and ``timeout``.
@@ -90,9 +90,9 @@ class Option(NamedTuple):
     check: Callable[[Any], Any]
     """Returns the value as the pipeline uses it, or raises InvalidArgumentError."""
     schema: Mapping[str, Any]
-    """Of its values in JSON; empty where JSON has none."""
+    """The options as JSON's values; empty if JSON has none."""
     description: str
-    """For a client that shows the schema, and for the command line; where the schema is empty, why
+    """For a client that shows the schema, and for the command line; if the schema is empty, why
     a client can't set it."""
 
 
@@ -142,7 +142,7 @@ def _archive(archive: object) -> Any:
 
 
 def _check_writable(memory: object, archive: Archive) -> None:
-    """Refuse to archive into what can't be written to."""
+    """Refuse to archive into something that can't be written to."""
     if memory is None:
         raise InvalidArgumentError(
             f"archive is {archive!r}, but there is no memory to write to; "

@@ -26,7 +26,7 @@ OutlineSize = bool | int | float
 """Whether there is an outline; or its most tokens (int), or its share of what came in (float)."""
 
 OPENING = "<context-"
-"""The text of every outline begins so."""
+"""The text at the beginning of every outline."""
 
 
 class OutlineName(NamedTuple):
@@ -34,13 +34,13 @@ class OutlineName(NamedTuple):
 
     name: str
     heading: str
-    """The tool that was called with it, or where it stood."""
+    """The tool that was called with it, or its place."""
     reference: str = ""
     """The number or handle by which its message can be read."""
 
 
 class Outline(NamedTuple):
-    """The message in which `compact_context` lists the names in what it left out."""
+    """The message in which `compact_context` lists the names in the dropped messages."""
 
     text: str
     position: int
@@ -107,7 +107,7 @@ class OutlinePlan(NamedTuple):
         target_tokens: int,
         pinned_tokens: int,
     ) -> tuple[Self, _native.Selection]:
-        """Select what is kept beside the outline; return the plan with its slot, and the
+        """Select what is kept with the outline; return the plan with its slot, and the
         selection."""
         max_tokens = _native.outline_tokens(self.size, before_tokens, target_tokens - pinned_tokens)
         if not max_tokens or before_tokens <= target_tokens:

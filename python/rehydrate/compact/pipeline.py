@@ -1,15 +1,15 @@
 """The stages of a compaction: read, ask the signals, choose, write to memory, rebuild, count.
 
-Parallel calls: each call with its result is kept or dropped by itself, where the API allows it. An
+Parallel calls: each call with its result is kept or dropped by itself, if the API allows it. An
 assistant message with several calls is parted into several with one call each, every one before its
 own result. That is a valid conversation, so all stages work on it as on any other. At the end the
-kept parts are put together again: a message of which every part is kept unchanged is the caller's
-own object, any other has only the blocks that are kept.
+kept parts are joined: a message of which every part is kept unchanged is the caller's own object,
+any other only has the kept blocks.
 
     assistant [text, call a, call b]   user [result a, result b]
     assistant [text, call a]   user [result a]   assistant [call b]   user [result b]
 
-What must stay together is never parted; `rust/rehydrate-py/src/parting.rs` says what that is.
+Messages that must stay together are never parted: `rust/rehydrate-py/src/parting.rs`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _NO_OUTLINE = "outline: Converse's roles alternate, and it would be a second mes
 
 
 class _Run:
-    """One compaction under way: what each stage found, for those after it."""
+    """One compaction under way: the results of each stage, for those after it."""
 
     def __init__(self, messages: Sequence[Any], arguments: Arguments) -> None:
         """Read, part, strip, pin, divide and count the messages."""
@@ -168,7 +168,7 @@ class _Run:
         ]
 
     def choose(self) -> None:
-        """Select what fits the target; keep everything where the compaction must wait."""
+        """Select what fits the target; keep everything if the compaction must wait."""
         arguments, conversation = self.arguments, self.conversation
         self.reply = conversation.answered_reply() if arguments.scoring.keeps_reply else None
         select = partial(
@@ -276,7 +276,7 @@ class _Run:
         self.reasons = self._reasons(handles, stale_tokens, first_change)
 
     def _writer(self) -> ArchiveWriter | None:
-        """Return what writes to memory; None where nothing is to be written."""
+        """Return the writer to memory; None if nothing must be written."""
         arguments, parted = self.arguments, self.parted
         if arguments.archive is None:
             return None
@@ -363,7 +363,7 @@ def _for_provider(conversation: Conversation, arguments: Arguments) -> Conversat
     """Return the conversation under its provider's rule: Anthropic wants the user first.
 
     Without a provider, a Claude counts as Anthropic's, and any other list keeps its own rule.
-    Raises InvalidArgumentError where the format is another provider's own.
+    Raises InvalidArgumentError if the format is another provider's own.
     """
     provider = arguments.provider
     if conversation.format in _GATEWAY_FORMATS:

@@ -56,7 +56,7 @@ class Stats(NamedTuple):
     text alone is embedded, to test the embedder."""
     query_share: float
     """The query's share of the objective, 0 to 1: less for a vague query, and for a user turn that
-    many units have followed. 0 under greedy packing, where the query is part of the scores."""
+    many units have followed. 0 under greedy packing, if the query is part of the scores."""
     distilled: int
     """Dropped units that became memories of their own, under ``Archive(novel=True)``."""
     distilled_kinds: Mapping[str, int]
@@ -157,9 +157,9 @@ class Reasons(NamedTuple):
     """The reasons of a compaction, each computed when it is first asked for."""
 
     dropped: Callable[[], tuple[Dropped, ...]]
-    """One record for each message that is gone, with all its parts where it was parted."""
+    """One record for each message that is gone, with all its parts if it was parted."""
     explanation: Callable[[], Explanation]
-    """One row for each unit; where calls were parted, the parts of a message are in several."""
+    """One row for each unit; if calls were parted, the parts of a message are in several."""
     parted: Parted | None = None
     """How parallel calls were parted."""
 

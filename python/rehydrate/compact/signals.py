@@ -1,4 +1,4 @@
-"""Signals of a compaction: the query, a model's vectors, and how much of a message memory holds.
+"""Signals of a compaction: the query, a model's vectors, and the share that memory holds.
 
 The cascade: with a query, the built-in model and BM25 rank every message, and only the best fifth
 is sent to an expensive model (measured: as good as sending all; DESIGN.md, embedding). Memory is
@@ -43,7 +43,7 @@ MIN_EMBEDDED_TEXTS = 64
 
 
 class Vectors(NamedTuple):
-    """A model's vectors: rows of length 1, or 0 where there is no vector."""
+    """A model's vectors: rows of length 1, or 0 if there is no vector."""
 
     rows: Any
     """Shape (len(positions), dimensions), float32."""
@@ -63,7 +63,7 @@ class Vectors(NamedTuple):
 
 
 class ExternalSignals(NamedTuple):
-    """The signals of a caller's model and memory, and what went wrong."""
+    """The signals of a caller's model and memory, and their problems."""
 
     vectors: Vectors | None = None
     problems: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Deadline(NamedTuple):
     timeout: float
     """Seconds."""
     instant: float
-    """Of ``time.monotonic``."""
+    """A time of ``time.monotonic``."""
 
     @classmethod
     def within(cls, timeout: float) -> Deadline:
@@ -159,10 +159,10 @@ def _positions_to_embed(texts: list[str], ranked: list[int], *, embed_all: bool)
 
 
 RECALLED_NEIGHBOURS = 3
-"""How many of its nearest memories a message is compared with."""
+"""The number of nearest memories that a message is compared with."""
 
 COVERED = 0.5
-"""From this coverage on, memory counts as holding what a message says."""
+"""From this coverage on, memory counts as holding the text of a message."""
 
 
 class Memory(Protocol):
@@ -243,15 +243,15 @@ def valid_unicode(text: str) -> str:
 
 
 def _memory_coverage(memory: Memory, queries: Any) -> tuple[list[float] | None, tuple[str, ...]]:
-    """Ask a memory once what it holds of all messages: return the largest similarity of each, and
-    the problems. A memory that fails covers nothing.
+    """Ask a memory once about all messages: return the largest similarity of each, and the
+    problems. A memory that fails covers nothing.
 
-    `queries` are texts or rows of vectors, one a message; None where there are no vectors.
+    `queries` are texts or rows of vectors, one a message; None if there are no vectors.
     """
     if queries is None:
         return None, ("memory: no vectors to recall with; nothing counts as covered",)
     try:
-        with waiting():  # a memory of the caller's may be behind a network
+        with waiting():  # a memory of the caller may be behind a network
             recalled = list(memory.recall(queries, RECALLED_NEIGHBOURS))
         if len(recalled) != len(queries):
             raise ValueError(f"{len(recalled)} rows for {len(queries)} messages")

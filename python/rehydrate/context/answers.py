@@ -1,4 +1,4 @@
-"""The answers of the JIT's tools: what request_context, load_memory and fetch_whole bring.
+"""The answers of the JIT's tools: request_context, load_memory and fetch_whole.
 
 All items of one answer are in one fence (`fenced_items` in `rust/rehydrate-py/src/retrieval.rs`).
 """
@@ -59,7 +59,7 @@ def is_too_long(retriever: Retriever, section: Section) -> bool:
 
 
 def handle_of(retriever: Retriever, section: Section) -> str | None:
-    """Return a handle of the whole section; None where nothing can keep it."""
+    """Return a handle of the whole section; None if nothing can keep it."""
     handle = section.handle or section.metadata.get("handle")
     if handle:
         return str(handle)
@@ -100,7 +100,7 @@ def format_answer(
     failed: Sequence[SourceReport],
     asked: Sequence[str],
 ) -> str:
-    """Return the answer to a query: the items, what had no room, and the sources that failed.
+    """Return the answer to a query: the items, the omitted ones, and the sources that failed.
 
     ``asked`` names all sources that were asked.
     """
@@ -146,7 +146,7 @@ def format_remainder(retriever: Retriever, handle: str, spliced: Spliced) -> str
 
 
 def _format_rest(retriever: Retriever, rest: Sequence[Section]) -> list[str]:
-    """Return lines that say what had no room, and by which handles it is read."""
+    """Return lines with the omitted sections, and the handles by which they are read."""
     long = [section for section in rest if is_too_long(retriever, section)]
     short = [section for section in rest if section not in long]
     lines = []
@@ -175,7 +175,7 @@ since the model has said where to look."""
 
 
 def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answered:
-    """Answer with as much of what is found as is new and fits.
+    """Answer with as many of the found sections as are new and fit.
 
     Raises InvalidArgumentError that says what to send instead.
     """
@@ -189,7 +189,7 @@ def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answ
     reports = [each.report for each in hydrated]
     failed = [report for report in reports if report.status in ("late", "failed")]
     sections = [section for each in hydrated for section in each.sections]
-    # Messages become who said what, and tokens are those of the words: no title is above them.
+    # Messages become speakers and words, and tokens are those of the words: no title is above them.
     texts = [
         each.content if isinstance(each.content, str) else text_of(each, "auto")
         for each in sections
@@ -215,7 +215,7 @@ def request_context(retriever: Retriever, call: ToolCall, now: datetime) -> Answ
 
 
 def load_memory(retriever: Retriever, call: ToolCall, loader: LoadMemory) -> Answered:
-    """Answer with the passages of a query, or a note whole, as far as the model sees them not yet.
+    """Answer with the passages of a query, or a whole note, without what the model sees already.
 
     Raises InvalidArgumentError that says what to send instead.
     """
@@ -270,7 +270,7 @@ def fetch_whole(retriever: Retriever, call: ToolCall) -> Answered:
         text, source = retriever.whole(handle)
     except UnknownHandleError as gone:
         raise InvalidArgumentError(
-            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
+            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it appears in the "
             "conversation, or look with request_context"
         ) from None
     answer = _found if arguments.query else _part

@@ -1,10 +1,9 @@
 """BackgroundCompaction: summaries are written while user and agent go on, and swapped in later.
 
 One job at a time for a thread. It starts when a prompt fills a share of the budget, and reads the
-entries up to a snapshot index; what comes after stays verbatim. At the next turn boundary, never in
-an open tool loop, the summary takes the place of those entries. Nobody waits for a writer, unless
-the next prompt would have to be compacted: then for a few seconds at most, and the verbatim
-compaction takes over.
+entries up to a snapshot index; later entries stay verbatim. At the next turn boundary, never in an
+open tool loop, the summary replaces those entries. No prompt waits for a writer, unless it would
+have to be compacted: then for a few seconds at most, and the verbatim compaction takes over.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ MIN_SUMMARY_TOKENS = 200
 MOST_OF_BUDGET = 0.15
 """A summary takes at most this share of the soft budget."""
 _MOST_FOR_CACHE = 1 / 3
-"""Share of the soft budget: where the cache needs more, a short prompt is cheaper."""
+"""Share of the soft budget: if the cache needs more, a short prompt is cheaper."""
 CEILING = 0.9
 """From this share of the soft budget on a summary is swapped in whether it pays or not."""
 
@@ -76,12 +75,12 @@ class CompactionEvent(NamedTuple):
     until: int
     """The index of the first entry that stays verbatim."""
     before_tokens: int = 0
-    """Of the prompt, or of what is summarised."""
+    """Tokens of the prompt, or of what is summarised."""
     after_tokens: int = 0
-    """Of the prompt after the swap, or of the summary."""
+    """Tokens of the prompt after the swap, or of the summary."""
     elapsed_ms: float = 0.0
     detail: str = ""
-    """Why a summary was discarded, or what was wrong with it; of "proposed", what became of it."""
+    """Why a summary was discarded, or its problem; for "proposed", the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class BackgroundCompaction:
     keep_last: int = KEEP_LAST
     """Messages that stay verbatim, and more until the first of them is a plain user turn."""
     wait: float = 5.0
-    """Seconds that a prompt waits for it where it would be compacted otherwise."""
+    """Seconds that a prompt waits for it if it would be compacted otherwise."""
     expected_turns: float = 10.0
     """Turns that are expected to follow: a summary is swapped in once it pays for the cache that
     it breaks, or the cache is cold. Models without a price: at once."""
@@ -142,11 +141,11 @@ class _SummaryJob(Job):
     def __init__(self, until: int, compactions: int, tokens: int) -> None:
         super().__init__(until)
         self.compactions = compactions
-        """Of the thread when it began: another one since, and the summary is of no use."""
+        """The thread's number of them when it began: if it has changed, the summary is useless."""
         self.tokens = tokens
         self.summary = Summary("")
         self.valid_until = 0
-        """Of a summary of the provider's own: see `section_of`."""
+        """For a summary by the provider itself: see `section_of`."""
 
     @classmethod
     @reading()
@@ -203,7 +202,7 @@ class BackgroundCompactor:
         self._job: _SummaryJob | None = None
         self._written_last: _SummaryJob | None = None
         self._activity = 0, Activity()
-        """How many entries the last job was of, and the activity in them."""
+        """The number of entries of the last job, and the activity in them."""
         self._last_sent = clock()
         complete = completion_of(settings.store_model)
         self._proposer = (
@@ -220,26 +219,26 @@ class BackgroundCompactor:
     # Starting
 
     def resume(self, summary: Mapping[str, Any] | None) -> None:
-        """Go on with a summary that an earlier process had ready; begin one where it is due."""
+        """Go on with a summary that an earlier process had ready; begin one if it is due."""
         if summary is None or summary["compactions"] != self._thread.state.compactions:
             self.start_if_due()
             return
         self._job = _SummaryJob.read(summary)
 
     def note_sent(self) -> None:
-        """Note that a prompt was sent, and begin a summary where it is due."""
+        """Note that a prompt was sent, and begin a summary if it is due."""
         self._last_sent = self._clock()
         if self._proposer is not None:
             self._proposer.start_if_due()
         self.start_if_due()
 
     def apply_proposals(self) -> str:
-        """Apply what the store's model proposed, as a part of the prompt that is being made; return
-        what went wrong, "" where nothing did."""
+        """Apply the proposals of the store's model, as a part of the prompt that is being made;
+        return the problem, "" if there is none."""
         return "" if self._proposer is None else self._proposer.apply()
 
     def begin_prompt(self) -> list[str]:
-        """Apply what is ready, as a part of the prompt that is being made; return what went wrong.
+        """Apply a ready summary, as a part of the prompt that is being made; return the problem.
 
         A summary is swapped in at the beginning of a user turn only, and never in a tool loop.
         """
@@ -250,7 +249,7 @@ class BackgroundCompactor:
         return [trouble for trouble in troubles if trouble]
 
     def start_if_due(self) -> None:
-        """Begin a summary where the last prompt fills enough of the budget and none is begun."""
+        """Begin a summary if the last prompt fills enough of the budget and none is begun."""
         thread, state = self._thread, self._thread.state
         if self._job is not None or not self._is_idle or state.ir is None:
             return
@@ -274,7 +273,7 @@ class BackgroundCompactor:
             return  # it would hardly make the prompt shorter
         job = _SummaryJob(until, state.compactions, tokens)
         job.valid_until = self._valid_until()
-        # An earlier summary has what came before.
+        # An earlier summary has the entries before.
         new = entries.between(summarised_until(state.ir), until)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
         request = SummaryRequest((), new.format, "", _previous(state.ir), max(size, 1), prompt)
@@ -313,7 +312,7 @@ class BackgroundCompactor:
             self._report("ready", job, degraded, before=job.tokens, after=tokens)
 
     def _activity_until(self, until: int) -> Activity:
-        """Return what happened before this entry; only entries after the last job's are read."""
+        """Return the activity before this entry; only entries after the last job's are read."""
         (known, activity), self._activity = self._activity, (0, Activity())
         new = self._thread.entries.between(known, until)
         if known > until or not new.is_by_row or not _read(activity, new):
@@ -324,7 +323,7 @@ class BackgroundCompactor:
         return activity
 
     def _texts(self, new: History, until: int) -> Iterator[str]:
-        """Yield the texts that a summary may be of; the older ones are read where somebody asks."""
+        """Yield the texts that a summary may be of; the older ones are read if somebody asks."""
         yield from (message.text for message in new.messages)
         head = self._thread.entries.between(0, until)
         yield from (message.text for message in head.messages)
@@ -333,7 +332,7 @@ class BackgroundCompactor:
         """Return the index of the first entry whose thinking is refused after the summary.
 
         It is that of the next entry: its thinking may be made before the summary is sent.
-        0 where the summary is of another model than the conversation's.
+        0 if the summary is of another model than the conversation's.
         """
         writer, builder = self._settings.writer, self._builder
         if not isinstance(writer, ProviderWriter):
@@ -343,7 +342,7 @@ class BackgroundCompactor:
 
     def _save(self, job: _SummaryJob) -> None:
         """Write a summary that is ready to the thread's log, for the next process."""
-        with suppress(Exception), self._thread.lock:  # without it the next one begins anew
+        with suppress(Exception), self._thread.lock:  # without it the next one begins again
             log = self._thread.log
             if log is not None and self._job is job and not job.is_empty:
                 log.save_summary(job.to_dict())
@@ -353,8 +352,8 @@ class BackgroundCompactor:
     def swap_if_ready(self, new_tokens: int) -> str:
         """Swap the summary in, if it is ready and worth it; this is the beginning of a turn.
 
-        ``new_tokens`` come on top of the last prompt. Return what was wrong with the summary; ""
-        where nothing was, or where there is none.
+        ``new_tokens`` come on top of the last prompt. Return the problem of the summary; "" if
+        there was none, or no summary.
         """
         job, state = self._job, self._thread.state
         if job is None or state.ir is None:
@@ -379,9 +378,9 @@ class BackgroundCompactor:
         return degraded
 
     def _why_useless(self, job: _SummaryJob, *, must_be_ready: bool) -> str | None:
-        """Return why the summary cannot be used; None where it can, now or later.
+        """Return why the summary cannot be used; None if it can, now or later.
 
-        It waits for the writer where it ``must_be_ready``.
+        It waits for the writer if it ``must_be_ready``.
         """
         is_other = self._thread.state.compactions != job.compactions
         if is_other or job.until > len(self._thread.entries):
@@ -436,11 +435,11 @@ class BackgroundCompactor:
 
 
 def _read(activity: Activity, new: History) -> bool:
-    """Add entries; False where they belong to some of those before."""
+    """Add entries; False if they belong to some of those before."""
     return activity.add(new.conversation.renumbered(new.indices))
 
 
 def _previous(ir: PromptIR) -> str:
-    """Return the text of the summary that a prompt has; "" where it has none."""
+    """Return the text of the summary that a prompt has; "" if it has none."""
     texts = [text_of(each, ir.history.format) for each in ir.sections if is_summary(each)]
     return "\n".join(texts)

@@ -80,7 +80,7 @@ class Context(ContextFacts, Closing):
 
     It is append-only: each prompt extends the one before, byte for byte, so that the provider's
     cache holds. So does the model's thinking, which newer models accept only after the prefix that
-    it was made under. Sections that a turn got from memory stay where they were sent. Only a
+    it was made under. Sections that a turn got from memory stay if they were sent. Only a
     compaction, or a tool offered later, breaks the prefix. `prefix` then says what that cost, and
     thinking that the ``model`` would refuse after the break is dropped (``thinking="keep"`` leaves
     it). A compaction keeps the best blocks of long texts and results; each gap names the handle of
@@ -94,7 +94,7 @@ class Context(ContextFacts, Closing):
     ``sources`` are asked once a user turn: a `Memory`, the path of a document or folder, a
     function, or a list of these.
     Crossing the budget's soft limit compacts; a prompt over its hard limit raises
-    BudgetExceededError, and so does a job over its limit, where one is set. `budget` may be changed
+    BudgetExceededError, and so does a job over its limit, if one is set. `budget` may be changed
     at any time.
 
     With ``outline=True``, or a size in tokens or as a share of the prompt, each compaction lists
@@ -102,7 +102,7 @@ class Context(ContextFacts, Closing):
     each has the number of a message, by which the model can read it (docs/outline.md).
 
     ``embedder`` is as in `compact_context`. A compaction and a `ContextJIT` of this context compare
-    messages by it. Your own is asked about the best fifth, besides the built-in one. Where it fails
+    messages by it. Your own is asked about the best fifth, besides the built-in one. If it fails
     the work goes on without it, and ``ir.meta.degraded`` says so (for an answer of the JIT, its
     own `degraded`).
 
@@ -345,7 +345,7 @@ class Context(ContextFacts, Closing):
                 self._builder.go_to(shown)
 
     def name_model(self, name: str, *, provider: Provider | None = None) -> None:
-        """Say which model the next prompts go to: its rules hold for thinking, where the context
+        """Say which model the next prompts go to: its rules hold for thinking, if the context
         was made without a ``model``, and so does its provider, while none is settled. An
         `Interpreter` does it by itself."""
         check_type("name", name, str, "pass the model's name")

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 ASSISTANT_TRUST = 0.75
-"""Of what the model said: it is not an instruction, and it may be wrong."""
+"""A model's words: they are not an instruction, and may be wrong."""
 
 
 class Heading(StrEnum):
@@ -23,7 +23,7 @@ class Heading(StrEnum):
     DECISIONS = "Decisions"
     FILES = "Files & Code"
     CONTEXT = "Important Context"
-    """Notes that the user labelled, errors and what mended them; errors drift."""
+    """Notes that the user labelled, errors and their fixes; errors drift."""
     PREFERENCES = "User Preferences"
     """Rules and wishes of the user: they hold until they are contradicted."""
 
@@ -45,7 +45,7 @@ class ToolUse(NamedTuple):
     use: str
     """edited, created, read, deleted, ran, planned."""
     arguments: tuple[str, ...] = ("file_path", "path", "filename", "notebook_path", "target_file")
-    """Where its subject is, the first that is there."""
+    """The keys that may hold its subject. The first one present counts."""
 
 
 EDITED, CREATED, READ, DELETED, RAN, PLANNED = (

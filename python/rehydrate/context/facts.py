@@ -1,4 +1,4 @@
-"""ContextFacts: what a `Context` says of itself; ContextUsage: its figures."""
+"""ContextFacts: facts about a `Context`; ContextUsage: its figures."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ContextUsage(NamedTuple):
     """Figures of a context. Tokens are in its counter's unit."""
 
     tokens: int
-    """Of the last prompt."""
+    """Tokens of the last prompt."""
     upper_bound_tokens: int
     """The most that a provider may count for it; the budgets are compared with this."""
     soft_tokens: int
     hard_tokens: int
-    """Of one request."""
+    """The limit for one request."""
     job_tokens: int
     """The new tokens that this job has sent: of each prompt, those after the prefix it shares with
     the one before, since the cache has the rest."""
@@ -65,7 +65,7 @@ class ContextUsage(NamedTuple):
 
     @property
     def job_share(self) -> float | None:
-        """The share of the job's budget that is spent; None where it has none."""
+        """The share of the job's budget that is spent; None if it has none."""
         limit = self.max_job_tokens
         return None if limit is None else self.job_tokens / limit
 
@@ -74,13 +74,13 @@ class ContextFacts:
     """The read side of a `Context`; its budget alone can be set."""
 
     _follows: bool
-    """Whether nothing has said so far which provider it is for."""
+    """Whether its provider is still open."""
     _thread: Thread
     _builder: PromptBuilder
 
     @property
     def store(self) -> ContextStore:
-        """The continuous context store: what was laid down, decided, changed and left open.
+        """The continuous context store: directives, decisions, changes and open points.
 
         >>> from rehydrate import Context
         >>> context = Context()
@@ -159,7 +159,7 @@ class ContextFacts:
 
     @property
     def history(self) -> list[Any]:
-        """Everything that was added, in order: the very objects, whatever a prompt left out."""
+        """Everything that was added, in order: the same objects, also those that were left out."""
         # Without the lock: it must be there at once, also while a prompt waits for its sources.
         return self._thread.history()
 
@@ -168,7 +168,7 @@ class ContextFacts:
         return self._thread.entries.shared_with(entries, since, same)
 
     def as_added(self, index: int, shown: Any) -> Any:
-        """Return the very object that was added at an index where all of it is shown, else that."""
+        """Return the object added at an index if all of it is shown, else its shown form."""
         entries = self._thread.entries
         return entries.added_at(index) if shown is entries.at(index) else shown
 
@@ -240,7 +240,7 @@ class ContextFacts:
 
     @property
     def originals(self) -> Originals:
-        """The store of the whole texts of what was shortened: ``originals.get(handle)``."""
+        """The store of the originals of shortened texts: ``originals.get(handle)``."""
         originals = self._builder.target.originals
         assert originals is not None  # a context has one of its own
         return originals

@@ -1,6 +1,6 @@
 """Entries: the conversation as it grows; each entry is read and counted once, when it is added.
 
-PromptState: what the last prompt left of it.
+PromptState: the state after the last prompt.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StoredEntry(NamedTuple):
 
     entry: Any
     time: float
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     tokens: int
 
 
@@ -52,7 +52,7 @@ class Entries:
         """Start empty."""
         self.format = format
         self.is_stored = is_stored
-        """Whether they must be what a record holds: what JSON cannot hold is refused."""
+        """Whether they must be as a record holds them: values that JSON cannot hold are refused."""
         self._entries: list[Any] = []
         self._dicts: list[Any] = []  # the same as they are sent, an SDK's objects as dicts
         self._tokens: list[int] = []
@@ -119,7 +119,7 @@ class Entries:
             self._times = array("d", [each.time for each in stored])
 
     def back_to(self, length: int) -> None:
-        """Remove what was added after there were so many entries."""
+        """Keep only the first `length` entries."""
         for column in (self._entries, self._dicts, self._tokens, self._times):
             del column[length:]
         del self._turns[bisect_left(self._turns, length) :]
@@ -134,8 +134,8 @@ class Entries:
         return next((index for index in reversed(self._turns) if index not in gone), None)
 
     def parted_by(self, message: Any) -> list[Violation]:
-        """Return the rules about calls that a user's message would break here: it would stand
-        before results that are still to come."""
+        """Return the rules about calls that a user's message would break here: it would be before
+        results that are still to come."""
         last_turn = self.since(0 if self.turn is None else self.turn)
         called = Counter([call for each in last_turn.messages for call in each.calls])
         if called <= Counter([answer for each in last_turn.messages for answer in each.answers]):
@@ -222,7 +222,7 @@ class Entries:
         return sum(self._tokens[index:])
 
     def last_user_text(self) -> str:
-        """Return the text of the last user turn; "" where there is none."""
+        """Return the text of the last user turn; "" if there is none."""
         turn = self.turn
         if turn is None:
             return ""
@@ -250,7 +250,7 @@ class Entries:
         return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or same(*pair), pairs))
 
     def index_of(self, entry: Any) -> int | None:
-        """Return the index of an entry: of the very object, else of the last that says the same."""
+        """Return the index of an entry: of the same object, else of the last equal one."""
         same = next((index for index, one in enumerate(self._entries) if one is entry), None)
         if same is not None:
             return same
@@ -287,9 +287,9 @@ class PromptState(NamedTuple):
     sent: CompiledPrompt | None = None
     """The last prompt that was given out."""
     prefix: PrefixReport | None = None
-    """How that prompt extends the one before."""
+    """The way that prompt extends the one before."""
     seen: int = 0
-    """How many entries the last prompt was made from."""
+    """The number of entries that the last prompt was made from."""
     turn: int | None = None
     """The index of the user turn it was made in."""
     job_tokens: int = 0

@@ -45,7 +45,7 @@ BUDGET_TOKENS = 4_000
 MIN_BUDGET_TOKENS = 256
 """Less could show nothing: the words of an answer take 200."""
 MAX_CALLS = 8
-"""In one user turn."""
+"""Maximum calls in one user turn."""
 _MAX_ANSWERS_KEPT = 32
 """A loop that repeats a call gets the same answer."""
 
@@ -155,13 +155,13 @@ class ContextJIT:
         return self._answered_to(call, Event())
 
     def _answered_to(self, call: Any, cancelled: Event) -> Answered:
-        """Answer the call; where nobody waits for it any more, leave nothing in the prompt."""
+        """Answer the call; if nobody waits for it any more, leave nothing in the prompt."""
         read = ToolCall.read(call)
         answerer = None if read is None else self._answerer(read)
         if read is None or answerer is None:
             names = ", ".join(tool.name for tool in (REQUEST, FETCH))
             raise InvalidArgumentError(
-                f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
+                f"call is {shown(call)}, which isn't a call of {names}; ask handles(call) first"
             )
         key = (read.id, read.name, shown(read.raw_arguments, sys.maxsize))
         with self._lock:
@@ -262,7 +262,7 @@ class Reader:
         known = Entries(provider)
         known.restore(entries)
         state = PromptState(ir=PromptIR(history=known.at_indices(shown)), seen=len(known))
-        # Its prompt is none of a `Context`, so none of that one's limits is near.
+        # Its prompt isn't from a `Context`, so none of a context's limits applies.
         budget = Budget(soft_tokens=2**31, hard_tokens=2**31)
         context = Context(provider=provider, format=provider, budget=budget)
         return Reader(Thread(known, state=state), context, budget_tokens=budget_tokens)

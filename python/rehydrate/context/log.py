@@ -1,10 +1,10 @@
-"""Log: writes what changed in a thread to its store, and takes back what nobody received.
+"""Log: writes a thread's changes to its store, and takes back what nobody received.
 
-What it keeps besides entries, by handle: EntryOriginals, whole texts of what is shown in part, and
-Remainders, what an answer had no room for.
+It also keeps, by handle: EntryOriginals, full texts of entries that are shown in part, and
+RemainderStore, sections that an answer had no room for.
 
-The record of a state names only what is new besides the one before, so a turn's record does not
-grow with the conversation.
+The record of a state names only changes since the one before, so a turn's record does not grow
+with the conversation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Snapshot(NamedTuple):
     """A thread at one time."""
 
     entries: int
-    """How many there were."""
+    """The number of its entries."""
     state: PromptState
     waiting: Waiting
     store: tuple[int, int]
@@ -46,21 +46,21 @@ class Logged(Protocol):
     state: PromptState
     waiting: Waiting
     store: _native.ContextStore
-    remainders: Remainders
+    remainders: RemainderStore
 
     def snapshot(self) -> Snapshot:
         """Return the thread as it is now."""
 
 
 LogMark = tuple[int, Snapshot]
-"""The end of a log at one time: how many records it had, and what of the thread was in them."""
+"""The end of a log at one time: its number of records, and what of the thread was in them."""
 
 
 class Log:
     """The log of one stored thread. Hold the thread's lock to use it.
 
     `save` writes all that is new in one transaction, so that a kill at any point leaves the thread
-    as it was before a call or after it. Where another process wrote to the thread meanwhile, it
+    as it was before a call or after it. If another process wrote to the thread meanwhile, it
     raises StoreConflictError and writes nothing.
     """
 
@@ -76,7 +76,7 @@ class Log:
         saves_entries: bool,
         clock: Callable[[], float],
     ) -> None:
-        """Go on from what the store has of the thread, in so many records.
+        """Go on from what the store has of the thread, in this many records.
 
         With ``saves_entries`` each `Context.add` is on disk when it returns, otherwise each turn.
         """
@@ -93,17 +93,17 @@ class Log:
         self.is_closed = False
         thread.entries.is_stored = True
         self._doubt: LogMark | None = None
-        """Where the thread is, after a call that failed or was interrupted: the store may have
+        """The state of the thread after a call that failed or was interrupted: the store may have
         more."""
 
     @property
     def records(self) -> int:
-        """How many are written."""
+        """The number of written records."""
         return self.mark[0]
 
     @property
     def mark(self) -> LogMark:
-        """The end of what is written."""
+        """The end of the written records."""
         return self._mark if self._doubt is None else self._doubt
 
     def save(self, thread: Logged) -> None:
@@ -189,7 +189,7 @@ class Log:
                 self._mark = has, was
                 undo = Record(Kind.UNDO, self._clock(), {"to": max(records, 1)})
                 mark = self._append([undo]), was
-        # Where others wrote, the next record is refused.
+        # If others wrote, the next record is refused.
         self._mark, self._doubt = mark, None
 
     def _append(self, records: list[Record]) -> int:
@@ -201,16 +201,16 @@ class Log:
 
 
 MAX_REMAINDERS = 16
-"""The oldest go first. What is in them can be found again by asking again."""
+"""The oldest go first. Their sections can be found again by asking again."""
 
 
-class Remainders(dict[str, tuple[Section, ...]]):
+class RemainderStore(dict[str, tuple[Section, ...]]):
     """Sections by handle, the oldest first."""
 
     def put(self, sections: Sequence[Section]) -> str:
         """Keep sections in their order and return their handle; the same ones have the same.
 
-        >>> Remainders().put([])
+        >>> RemainderStore().put([])
         'rest_7d64c5272e'
         """
         named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
@@ -228,7 +228,7 @@ class Remainders(dict[str, tuple[Section, ...]]):
 
 
 _LEAST_CHARACTERS = 64
-"""No text so short is shown in part."""
+"""No shorter text is shown in part."""
 
 
 class EntryOriginals:
@@ -246,7 +246,7 @@ class EntryOriginals:
         self._unsaved: dict[str, str] = {}
         self._hashed = 0
         self._places: dict[str, tuple[int, int]] = {}
-        """Of an entry's text, by its handle: the entry's index and the number among its texts."""
+        """By the handle of an entry's text: the entry's index and the number among its texts."""
         self._lock = ForkSafeLock()
 
     def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: ARG002, B008

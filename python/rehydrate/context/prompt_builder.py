@@ -1,7 +1,7 @@
-"""PromptBuilder: the next prompt of a thread, from its last prompt and what came since.
+"""PromptBuilder: the next prompt of a thread, from its last prompt and the entries since.
 
 The last prompt's IR stays as it is and new sections and entries follow, so that each prompt extends
-the one before. Only where the prefix breaks anyway (a compaction) is anything in it made anew.
+the one before. Only where the prefix breaks anyway (a compaction) is anything in it made again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Draft(NamedTuple):
     """The hot sources that did not answer, as in `PromptState`."""
 
     def degraded(self, why: str) -> Draft:
-        """Return the draft with one more line that says what went wrong."""
+        """Return the draft with one more line about a problem."""
         meta = self.ir.meta
         degraded = tuple(dict.fromkeys((*meta.degraded, why)))
         return self._replace(ir=self.ir.replace(meta=replace(meta, degraded=degraded)))
@@ -69,7 +69,7 @@ class PromptBuilder:
     request: ContextRequest
     passes: tuple[Pass, ...]
     asking: TimeLimit
-    """The timeout of all sources, where it is not each source's own."""
+    """The timeout of all sources, if it is not each source's own."""
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
     has_own_model: bool
@@ -89,7 +89,7 @@ class PromptBuilder:
         self.target = replace(self.target, provider=provider)
 
     def name_model(self, name: str) -> None:
-        """Say which model the prompts go to, where the context was made without one."""
+        """Say which model the prompts go to, if the context was made without one."""
         if not self.has_own_model:
             self.target = replace(self.target, model=name)
 
@@ -144,7 +144,7 @@ class PromptBuilder:
             base = found.replace(sections=(), history=History(format=entries.format))
         new = entries.since(state.seen)
         history = base.history.without(entries.taken_back).followed_by(new)
-        # Where the user never spoke (a summary goes on from a compaction) before what came last.
+        # If the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(entries) - 1 if entries.turn is None else entries.turn
         late_bound = (*base.late_bound, *thread.bound(new.messages))
         shown = base.replace(history=history, late_bound=late_bound)
@@ -165,7 +165,7 @@ class PromptBuilder:
     def compile(
         self, draft: Draft, thread: Thread, *, waits: bool = True
     ) -> tuple[CompiledPrompt, frozenset[str] | None]:
-        """Compile a draft; where that compacts, from what is fresh.
+        """Compile a draft; if that compacts, from fresh content.
 
         Return the prompt and the hot sources that did not answer. With ``waits=False`` it compacts
         inside an open tool loop too.
@@ -234,7 +234,7 @@ class PromptBuilder:
 
 def _carried(meta: Meta, last: Meta, tokens: int) -> Meta:
     """Return what is still true of how the last prompt of a turn was made, with the last record of
-    each entry that a prompt left out or cut; ``tokens`` are those of all that there is now."""
+    each entry that a prompt left out or cut; ``tokens`` are those of everything there is now."""
     degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
     dropped = meta.dropped
     if meta is not last:  # a new turn's
@@ -261,7 +261,7 @@ def _hot_names(sources: Sequence[HydrationSource]) -> set[str]:
 def _missing_hot(
     found: PromptIR, sources: Sequence[HydrationSource], before: frozenset[str] | None
 ) -> frozenset[str] | None:
-    """Return the hot sources that were late or failed; `before` where none was asked."""
+    """Return the hot sources that were late or failed; `before` if none was asked."""
     hot = _hot_names(sources)
     reports = [report for report in found.meta.sources if report.name in hot]
     if not reports:
@@ -270,16 +270,16 @@ def _missing_hot(
 
 
 _NUMBER = " @"
-"""Between a section's name and its number, where a source says something new under one name."""
+"""Between a section's name and its number, if a source says something new under one name."""
 _LATE_NUMBER = re.compile(r"~\d+$")
 """The same in the id of a late-bound section."""
 
 
 def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
-    """Yield the sections that are new besides a prompt's IR, with the ids they get in it.
+    """Yield the sections that are new to a prompt's IR, with the ids they get in it.
 
-    A function may say something else in every turn under one name, as a clock does. What it said
-    last is not repeated; anything else gets a number. What a result shows at the model's own
+    A function may say something else in every turn under one name, as a clock does. Its last words
+    are not repeated; anything else gets a number. Content that a result shows at the model's own
     request is not repeated either. A section with new and old items names the new ones only.
     """
     if not found:
@@ -361,7 +361,7 @@ def checked_sources(given: Any) -> tuple[Any, ...]:
 
 
 def check_system(system: Any) -> None:
-    """Check what every prompt begins with: texts and Sections."""
+    """Check the beginning of every prompt: texts and Sections."""
     if system is not None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 

@@ -1,4 +1,4 @@
-"""Records of a thread on disk: what each kind holds, which count, lines of an export, redaction.
+"""Records of a thread on disk: each kind's content, which count, lines of an export, redaction.
 
 A thread is an append-only log. Its first record says what its entries are. Each entry is a record;
 so is each change of what the next prompt extends.
@@ -66,7 +66,7 @@ class Record(NamedTuple):
 
     kind: Kind
     time: float
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     content: dict[str, Any]
 
     @property
@@ -85,9 +85,9 @@ _REMEDY = "restore the store from a copy or an export"
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise UnreadableIRError where records do not fit each other, or say what none of ours does.
+    """Raise UnreadableIRError if records do not fit each other, or are not of our kinds.
 
-    Their hashes say that they are as somebody wrote them, not who.
+    Their hashes say that they are as written, not by whom.
     """
     try:
         yield
@@ -105,7 +105,7 @@ _PAGE = 4_096
 
 
 def rows_of(store: ThreadStore, namespace: str, name: str) -> list[Row]:
-    """Return all records of a thread as the store has them; [] where there is no such thread."""
+    """Return all records of a thread as the store has them; [] if there is no such thread."""
     rows: list[Row] = []
     while True:
         page = store.records(namespace, name, start=len(rows), limit=_PAGE)
@@ -116,7 +116,7 @@ def rows_of(store: ThreadStore, namespace: str, name: str) -> list[Row]:
 
 @reading()
 def as_records(rows: Iterable[Row]) -> list[Record]:
-    """Read records from their columns; raises UnreadableIRError for what none of ours says."""
+    """Read records from their columns; raises UnreadableIRError for any other content."""
     rows = list(rows)
     _native.counting_records(rows)
     return [Record(Kind(kind), time, json.loads(body)) for kind, time, body in rows]
@@ -144,7 +144,7 @@ def check_clock(clock: object) -> None:
 
 
 def checked_seconds(name: str, time: Any) -> float:
-    """Return a datetime, or what a clock returned, in seconds since 1970.
+    """Return a datetime, or a clock's result, in seconds since 1970.
 
     Raises InvalidArgumentError for anything but a time of the years 1 to 9999.
 
@@ -168,7 +168,7 @@ the years 1 to 9999 of UTC
 
 
 def kept_entries(entries: Iterable[Any], format: str, start: int = 0) -> list[Any]:  # noqa: A002
-    """Return entries as the thread has them when it is opened again: the very objects, where JSON
+    """Return entries as the thread has them when it is opened again: the same objects, where JSON
     holds them as they are.
 
     ``start`` is the index of the first. Raises UnreadableIRError for what JSON cannot hold (nan,
@@ -216,7 +216,7 @@ def from_lines(lines: Iterable[str]) -> tuple[str, list[Record]]:
             _native.counting_records([record.row])
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise InvalidArgumentError(
-                f"line {number} is no line of an exported thread "
+                f"line {number} isn't a line of an exported thread "
                 f"({type(error).__name__}: {error}); pass a file that an export wrote"
             ) from None
         records.append(record)
@@ -244,8 +244,8 @@ def _name_of(read: dict[str, Any]) -> str:
 def redacted_records(
     rows: Sequence[Row], texts: Sequence[str]
 ) -> tuple[list[tuple[int, str]], list[Row]]:
-    """Return the bodies that are other ones without these texts, each by its record's number; and
-    records of what the handles of entries' texts then lead to, which are made from the texts."""
+    """Return the bodies that change without these texts, each by its record's number; and records
+    for the handles of entries' texts, which are made from the texts."""
     (first,) = as_records(rows[:1])
     texts_of = partial(_texts_of, format=first.content["format"])
     bodies, said = _native.redacted_records(rows, texts, texts_of)

@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 
 MEMORY_LIMIT = 20
-"""Items of a memory for one request, where a prompt takes 5: the model has asked."""
+"""Items of a memory for one request, if a prompt takes 5: the model has asked."""
 BUDGET_FACTOR = 2
 """The conversation is searched for this multiple of the budget, so that a rest can be kept."""
 LOOKUPS = (REQUEST.name, FETCH.name, LoadMemory.name)
-"""Results of these tools are not searched: what they brought is found again at its source."""
+"""Results of these tools are not searched: their content is found again at its source."""
 EXCERPT_SHARE = 0.25
-"""Of an answer's budget, for one excerpt."""
+"""The share of an answer's budget for one excerpt."""
 MIN_EXCERPT_TOKENS = 400
 """Less could not show a match and the lines around it."""
 MAX_PASSAGES = 2
 """Texts whose passages are kept for the next query of fetch_whole."""
 _FIND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
-"""Sources that find the rest of what they brought when they are asked again."""
+"""Sources that find the rest of their content when they are asked again."""
 _HOT = "hot"
 """Hot memory is cut at a hundred lines, and has items of which it may show a part."""
 _NUMBER = re.compile(r"#\d{1,9}")
@@ -69,7 +69,7 @@ _KINDS = ("conversation", "temporal", "semantic", "knowledge", "function")
 
 class Retriever:
     """The sources of one conversation, itself and those that its context was given; what its model
-    sees of them, and what an answer may cost."""
+    sees of them, and the possible cost of an answer."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Retriever:
             for one in (_within(one, namespace) for one in read)
             if is_memory(one) and one.namespace is not None
         ]
-        """Those within a namespace: what they hold can be read by its handle."""
+        """Those within a namespace: their content can be read by its handle."""
         hidden = Hidden(context.left_out, LOOKUPS)
         sources = [
             conversation(
@@ -164,8 +164,8 @@ class Retriever:
         return min(self.max_tokens, self._context.room_tokens - ANSWER_WORDS_TOKENS)
 
     def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
-        """Take what was found for a call into the running turn: whole new sections, within the
-        limit of an answer and what remains of the turn's and the job's budget.
+        """Take the found sections of a call into the running turn: whole new ones, within the limit
+        of an answer and what remains of the turn's and the job's budget.
 
         Nothing that is in the prompt changes. The caller puts the sections' texts into the result
         of the call and adds that to the context; the next prompt's IR has them in `late_bound`.
@@ -222,7 +222,7 @@ class Retriever:
         return list(dict.fromkeys(kind for kind in kinds if kind in _KINDS))
 
     def find(self, query: ContextQuery, visible: frozenset[str]) -> list[Hydrated]:
-        """Ask the sources that the query means; [] where there is none of them."""
+        """Ask the sources that the query means; [] if there is none of them."""
         meant = [source for source in self._sources if _kind(source) in query.kinds]
         request = query.request(self._context.request)
         return hydrate_sources(request, meant, visible=visible, timeout=self._timeout)
@@ -230,7 +230,7 @@ class Retriever:
     def whole(self, handle: str) -> tuple[str, str]:
         """Return the text under a handle, and what keeps it; raises UnknownHandleError.
 
-        A number, such as ``#12``, means that message, where it is no longer shown.
+        A number, such as ``#12``, means that message, if it is no longer shown.
         """
         if _NUMBER.fullmatch(handle):
             return self._message(handle, int(handle[1:])), "conversation"
@@ -256,7 +256,7 @@ class Retriever:
         return _native.unit_text(conversation, unit)
 
     def _partly_shown(self) -> list[PartlyShown]:
-        """Return the partly shown texts; of what is the same object as last time, nothing is read
+        """Return the partly shown texts. If an object is the same as last time, nothing is read
         again."""
         with self._thread.reading():
             ir = self._context.ir
@@ -322,7 +322,7 @@ class Retriever:
                 )
 
     def _handle_of(self, text: PartlyShown) -> str | None:
-        """Return a handle of the whole, kept now if it was not; None where nothing can keep it."""
+        """Return a handle of the whole, kept now if it was not; None if nothing can keep it."""
         try:
             if text.handle is not None:
                 self.whole(text.handle)
@@ -340,7 +340,7 @@ _InPart = tuple[int | str, Any, Callable[[], Iterable[PartlyShown]]]
 
 
 _MAX_OTHER_BYTES = 8_000_000
-"""Of the threads that are searched, the last changed first: reading them takes about a second."""
+"""Maximum bytes of the threads that are searched, the last changed first: about a second."""
 
 
 class OtherConversations:
@@ -370,7 +370,7 @@ class OtherConversations:
             return self._read
 
     def place(self, index: int) -> str:
-        """Return what an entry is called: its thread and its number there."""
+        """Return the name of an entry: its thread and its number there."""
         return self._places[index]
 
     def _take(self, found: Sequence[ThreadRow]) -> None:

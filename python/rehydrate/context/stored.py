@@ -1,4 +1,4 @@
-"""Stored: a thread as its records have it, and the `Thread` that goes on from it."""
+"""Stored: a thread as its records have it, and the `Thread` that continues it."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def read_stored(
     *,
     is_asked_for: bool,
 ) -> tuple[Stored, int]:
-    """Return a thread, an empty one where there is none, and how many records it has.
+    """Return a thread, an empty one if there is none, and how many records it has.
 
-    Raises InvalidArgumentError where its entries are in another format than was asked for, and
+    Raises InvalidArgumentError if its entries are in another format than was asked for, and
     StoreError.
     """
     rows = rows_of(store, namespace, name)
@@ -70,7 +70,7 @@ class Stored:
     remainders: dict[str, list[Any]] = field(default_factory=dict)
     operations: list[dict[str, Any]] = field(default_factory=list)
     seen: int = 0
-    """How many entries the context store has read."""
+    """The number of entries that the context store has read."""
     summary: dict[str, Any] | None = None
 
     @classmethod
@@ -85,7 +85,7 @@ class Stored:
 
     @property
     def provider(self) -> Provider | None:
-        """The provider of its last prompt, else of its entries; None where these have none."""
+        """The provider of its last prompt, else of its entries; None if these have none."""
         if self.sent is not None:
             return cast("Provider", self.sent["sent"]["provider"])
         return own_provider(self.format)
@@ -213,7 +213,7 @@ def check_log(rows: Sequence[Row]) -> None:
 def _sent_again(
     ir: PromptIR, sent: dict[str, Any], render_cache: RenderCache
 ) -> CompiledPrompt | None:
-    """Return the prompt that was sent; None where it does not come out byte for byte."""
+    """Return the prompt that was sent; None if it does not come out byte for byte."""
     target = Target(sent["provider"], sent["model"], thinking="keep", render_cache=render_cache)
     rendered = render_prompt(ir, target, ir.history)
     return replace(rendered, ir=ir) if _native.prompt_digest(rendered) == sent["digest"] else None

@@ -25,11 +25,11 @@ ADDED_ID = "summary:added"
 """The section with the lines that are added to a summary of the provider's own."""
 _UNTIL = "summarised_until"
 TRUST = 0.5
-"""Of a summary: tools and others may have written what it is of."""
+"""Trust of a summary: tools and others may have written its source."""
 
 
 def is_summary(section: Section) -> bool:
-    """Return whether a section is a summary, or what was added to one."""
+    """Return whether a section is a summary, or an addition to one."""
     return section.id in (SUMMARY_ID, ADDED_ID)
 
 
@@ -61,10 +61,10 @@ def swapped(
 ) -> PromptIR:
     """Return the IR with a summary instead of the entries before the index ``until``.
 
-    System entries stay. So do sections that are later, or always there; what was among the replaced
-    entries goes, an earlier summary and an outline too. A summary of the provider's own is
-    before all, and what is added to it before the last user turn; the provider accepts thinking
-    after it in entries before the index ``valid``.
+    System entries stay. So do sections that are later, or always there; sections among the replaced
+    entries go, an earlier summary and an outline too. A summary of the provider's own is before
+    everything, and its additions before the last user turn; the provider accepts thinking after it
+    in entries before the index ``valid``.
     """
     shown = ir.history
     system = {
@@ -74,7 +74,7 @@ def swapped(
     }
     kept = [n for n, index in enumerate(shown.indices) if index >= until or index in system]
     history = shown.select(kept)
-    # What was shortened refers to what goes.
+    # Shortened entries refer to those that are left out.
     history = entries.with_texts_of(history.indices, history)
     sections = [
         section
@@ -133,11 +133,11 @@ class CompactedHistory(NamedTuple):
 
     messages: list[Any]
     """A user message with the summary, "Acknowledged." of the assistant unless the tail begins with
-    the assistant, and the tail: the very objects that came in."""
+    the assistant, and the tail: the same objects that came in."""
     summary: str
-    """"" where nothing was summarised."""
+    """"" if nothing was summarised."""
     kept_from: int
-    """The index of the first message of the tail; 0 where nothing was summarised."""
+    """The index of the first message of the tail; 0 if nothing was summarised."""
     degraded: tuple[str, ...] = ()
     """The problems of the summary that was written."""
 
@@ -152,7 +152,7 @@ def compact_history(
 ) -> CompactedHistory:
     """Replace the head of a conversation by a summary; the last ``keep_last`` messages stay.
 
-    The tail grows back until it begins with a plain user turn and splits no tool pair; where it
+    The tail grows back until it begins with a plain user turn and splits no tool pair; if it
     then is the whole conversation, nothing changes. ``writer`` is as in `BackgroundCompaction`. A
     failed, empty or malformed summary never deletes history: the context store takes its place.
     System messages stay in front. ``max_tokens`` is the size of the summary, by default 4% of what
@@ -203,16 +203,16 @@ def compact_history(
 
 
 LONGEST = 4
-"""A summary may have so many times the tokens that were asked for."""
+"""A summary may have this many times the tokens that were asked for."""
 
 
 class Summary(NamedTuple):
     """A summary, which takes the place of the beginning of a conversation."""
 
     text: str
-    """Of a summary of the provider's own: what is added to it."""
+    """For a summary of the provider's own: its additions."""
     degraded: str = ""
-    """The problem with what the writer wrote; "" where there is none."""
+    """The problem of the writer's text; "" if there is none."""
     native: ProviderSummary | None = None
 
     @property
@@ -227,7 +227,7 @@ class Summary(NamedTuple):
 def summarised(
     write: Write | None, request: SummaryRequest, store: ContextStore, sources: Iterable[str]
 ) -> Summary:
-    """Return the writer's summary, verified; the context store where there is none to be used.
+    """Return the writer's summary, verified; the context store if there is none to be used.
 
     ``sources`` are the texts that the summary is of.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate._native import ContextStore, PromptRecords, late_tokens
 from rehydrate.context.history import Entries, PromptState, Waiting
-from rehydrate.context.log import Remainders, Snapshot
+from rehydrate.context.log import RemainderStore, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.errors import BudgetExceededError
 from rehydrate.messages import Message, PieceKind
@@ -56,14 +56,14 @@ _REPLY_RESERVE_TOKENS = 512
 """Left for the model's next words when it asks for more."""
 _LEAST_SHARE = 8
 """However full the prompt is, the answers of a step may bring an eighth of the soft budget; the
-next prompt is then compacted, as it would be soon. Else who asks late gets handles only."""
+next prompt is then compacted, as it would be soon. Otherwise late requests get handles only."""
 
 
 class Thread:
     """The mutable state of one `Context`. Hold `lock` to change it; only its methods do.
 
     A prompt that fails, or that nobody waits for any more, leaves the thread as it was before. So
-    does any change that its `log` cannot write, where it has one.
+    does any change that its `log` cannot write, if it has one.
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class Thread:
         """Until the next prompt is sent: by then all results are in. A result that never comes (the
         turn was cancelled, the loop added something else) binds nothing, and its sections can be
         asked for again."""
-        self.remainders = Remainders()
+        self.remainders = RemainderStore()
         self.store = store or ContextStore()
         self.tool_handler: ToolHandler | None = None
         self.log: Log | None = None
-        """Where every change is written; it has all there was when it was set."""
+        """The log to which every change is written. It has all earlier ones when it is set."""
         self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
         """The number of the last compaction, and the entries that prompts since do not show."""
         self._last_call: PromptCall | None = None
-        """The last change, where it was a call of `prompt`."""
+        """The last change, if it was a call of `prompt`."""
         self._records: PromptRecords | None = None
-        """The records of the last prompt, where somebody asked."""
+        """The records of the last prompt, if somebody asked."""
 
     # Changes, and a way back
 
@@ -119,7 +119,7 @@ class Thread:
     def change(self, *, ends_turn: bool = False) -> Iterator[tuple[Snapshot, LogMark | None]]:
         """Change the thread; whatever the block or its log raises, it is as it was before.
 
-        The log writes the change at once where it writes each of them, or the change ``ends_turn``.
+        The log writes the change at once if it writes each of them, or the change ``ends_turn``.
         """
         self.settle()
         log = self.log
@@ -139,7 +139,7 @@ class Thread:
             raise
 
     def undo_abandoned(self) -> None:
-        """Restore what was before the last prompt, where nobody received that prompt."""
+        """Restore what was before the last prompt, if nobody received that prompt."""
         abandoned = self._before_abandoned()
         if abandoned is not None:
             before, mark = abandoned
@@ -154,7 +154,7 @@ class Thread:
         self._last_call = None
 
     def update_store(self) -> None:
-        """Have the context store read what was added since it last did."""
+        """Have the context store read the entries that were added since it last did."""
         self.store.leave_out(self.entries.taken_back)
         start, end = self.store.seen, len(self.entries)
         if start < end:
@@ -194,7 +194,7 @@ class Thread:
             sent=prompt, prefix=report, job_tokens=job_tokens, prompts=state.prompts + 1
         )
         self.go_on_from(prompt.ir, missing_hot)
-        self.waiting = {}  # what has no result now was asked for in vain
+        self.waiting = {}  # calls without a result now never got an answer
 
     def go_on_from(self, ir: PromptIR, missing_hot: frozenset[str] | None) -> None:
         """Make this IR, which is of all entries, what the next prompt extends."""
@@ -252,7 +252,7 @@ class Thread:
                         yield section
 
     def room_tokens(self, budget: Budget, provider: Provider) -> int:
-        """Return what an answer may bring into the running turn, within the job's limit."""
+        """Return the room of an answer in the running turn, within the job's limit."""
         state = self.state
         waiting = sum(map(late_tokens, self.waiting_sections))
         waiting += ANSWER_WORDS_TOKENS * len(self.waiting)
@@ -286,7 +286,7 @@ class Thread:
         return [*self.state.shown.history.indices, *range(self.state.seen, len(self.entries))]
 
     def prompt_records(self) -> PromptRecords:
-        """Return what the last prompt records of entries and sections."""
+        """Return the last prompt's records of entries and sections."""
         shown = self.state.shown
         if self._records is None or self._records.ir is not shown:
             self._records = PromptRecords(shown)
@@ -295,7 +295,7 @@ class Thread:
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said.
 
-        They are found once: until the next compaction nothing more is left out.
+        They are found once: until the next compaction no more are left out.
         """
         compactions = self.state.compactions
         if self._left_out is None or self._left_out[0] != compactions:

@@ -58,9 +58,9 @@ class StoredConversation(NamedTuple):
 
     entries: tuple[Any, ...]
     times: tuple[datetime, ...]
-    """Of each entry."""
+    """The time of each entry."""
     format: str
-    """Of the entries."""
+    """The format of the entries."""
     store: ContextStore
     """Its context store, as of the last entry."""
 
@@ -72,7 +72,7 @@ class Threads(Closing):
     after a crash: its next prompt extends the last one that was sent, byte for byte. With
     ``durability="entry"`` each entry is on disk when `Context.add` returns; with ``"turn"`` when
     the next prompt is made, or the context is closed. A thread belongs to one `Context` at a time:
-    where a second one has written, the first gets StoreConflictError and is to be opened again.
+    where a second one has written, the first gets StoreConflictError and must be opened again.
 
     >>> import tempfile
     >>> from rehydrate import Context
@@ -106,7 +106,7 @@ class Threads(Closing):
         durability: Durability = "entry",
         read_only: bool = False,
     ) -> Self:
-        """Open the file, or create it; raises StoreError where it cannot be used.
+        """Open the file, or create it; raises StoreError if it cannot be used.
 
         ``path`` may be a URL, ``postgresql://user@host/database``: then the threads are on a
         server, as those of `Memory.open` do.
@@ -187,7 +187,7 @@ class Threads(Closing):
         return store.render(budget_tokens, conversation=whole.conversation)
 
     def stored_thread(self, thread: str, namespace: str | None, call: str) -> Stored:
-        """Return what the records of a thread say; raises UnknownThreadError."""
+        """Return the content of a thread's records; raises UnknownThreadError."""
         return Stored.of(self._rows(thread, namespace, call))
 
     def keep(
@@ -201,7 +201,7 @@ class Threads(Closing):
         """Keep a whole text with a thread's entries, and return its handle for `fetch_whole`.
 
         A thread that is not there yet is made, for entries in this format. The text is stored as it
-        is. Raises StoreConflictError where others write to the thread all the time.
+        is. Raises StoreConflictError if others write to the thread all the time.
 
         >>> import tempfile
         >>> from rehydrate.context import ThreadReader
@@ -240,7 +240,7 @@ class Threads(Closing):
         """Copy a thread, or its first ``entries``, under a new name; nothing in it changes.
 
         The first prompt of the copy extends the last one that was made from no more entries.
-        Raises UnknownThreadError, and StoreConflictError where ``new`` is a thread already.
+        Raises UnknownThreadError, and StoreConflictError if ``new`` is a thread already.
         """
         where = self.namespace_for(namespace, "fork", new)
         check_whole("entries", entries, or_none=True)
@@ -258,7 +258,7 @@ class Threads(Closing):
     def export_thread(
         self, thread: str, path: str | PathLike[str], *, namespace: str | None = None
     ) -> int:
-        """Write a thread as JSON Lines, a record a line; return how many lines there are.
+        """Write a thread as JSON Lines, a record per line; return how many lines there are.
 
         Only the file's owner may read it. `import_thread` reads it.
         """
@@ -269,10 +269,10 @@ class Threads(Closing):
     def import_thread(
         self, path: str | PathLike[str], *, thread: str | None = None, namespace: str | None = None
     ) -> str:
-        """Make a thread of what `export_thread` wrote, under its name or another; return the name.
+        """Make a thread from a file of `export_thread`, under its name or another; return the name.
 
-        Raises InvalidArgumentError for a file that says what no thread does, before anything is
-        written, and StoreConflictError where there is a thread of that name.
+        Raises InvalidArgumentError for a file that isn't one, before anything is written, and
+        StoreConflictError if there is a thread of that name.
         """
         where = self.namespace_for(namespace, "import_thread", thread or "")
         name, records = from_lines(lines_of(path))

@@ -114,7 +114,7 @@ class ContextQuery(NamedTuple):
 
     def request(self, usual: ContextRequest) -> ContextRequest:
         """Return the conversation's request with this query. Sources have no shares here, only
-        their own budgets: what is too long or too much stays under a handle."""
+        their own budgets: the part that is too long or too much stays under a handle."""
         span = self.time_range
         if span is None and self.scope == "temporal":
             span = TimeRange()  # all times
@@ -123,7 +123,7 @@ class ContextQuery(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The answer to one call, and what it brought into the prompt."""
+    """The answer to one call, and its sections in the prompt."""
 
     call: ToolCall
     content: str
@@ -131,7 +131,7 @@ class Answered(NamedTuple):
     sections: tuple[Section, ...] = ()
     """Late-bound: they are in `content`, word for word."""
     remaining: int = 0
-    """How many more items were found and had no room."""
+    """The number of further items that were found and had no room."""
     query: str = ""
     scope: str | None = None
     time_range: TimeRange | None = None

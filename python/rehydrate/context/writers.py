@@ -43,7 +43,7 @@ def is_model(given: Any) -> bool:
 
 def reply_text(model: Model, text: str) -> str:
     """Return a model's reply to a text; raises UnfinishedReplyError for one that is refused or cut
-    off, and what the model raises. Not for an event loop's thread: it runs one of its own."""
+    off, and the model's own errors. Not for an event loop's thread: it runs one of its own."""
     import anyio
 
     limit = 2**31
@@ -57,7 +57,7 @@ def reply_text(model: Model, text: str) -> str:
 
 
 def completion_of(store_model: Any) -> Complete | None:
-    """Return the completion by what was given: a model, or a function of a text; None: by none."""
+    """Return the completion for a model, or a function of a text; None: without either."""
     if store_model is None:
         return None
     if is_model(store_model):
@@ -81,7 +81,7 @@ class SummaryRequest:
     store: str
     """The context store of all entries up to there, as markdown in at most `max_tokens`."""
     previous: str
-    """The summary of what came before them; "" where there is none."""
+    """The summary of the entries before them; "" if there is none."""
     max_tokens: int
     """The most that the summary may have."""
     prompt: Callable[[], CompiledPrompt] | None = None
@@ -119,7 +119,7 @@ class Compacts(Protocol):
 class ProviderWriter:
     """The provider's own compaction, of Anthropic's Messages API or OpenAI's Responses.
 
-    The summary is sent back as the provider gave it, before the messages that stay. Where the model
+    The summary is sent back as the provider gave it, before the messages that stay. If the model
     is that of the conversation, Anthropic accepts the thinking in these messages as it did before.
     The provider gets the messages as they were sent to it, thinking included.
 
@@ -138,7 +138,7 @@ class ProviderWriter:
         self.model = model
 
     def write(self, request: SummaryRequest) -> ProviderSummary:
-        """Return the provider's summary; raises ProviderError where there is none."""
+        """Return the provider's summary; raises ProviderError if there is none."""
         import anyio
 
         if request.prompt is None:
@@ -147,9 +147,9 @@ class ProviderWriter:
 
 
 def writer_of(given: Any) -> Write | None:
-    """Return what writes summaries: what has ``write(request)``, a model, or a function of the
-    messages. None is for the context store as it is: verbatim spans with handles, in milliseconds,
-    without a model."""
+    """Return a writer of summaries: an object with ``write(request)``, a model, or a function of
+    the messages. None is for the context store as it is: verbatim spans with handles, in
+    milliseconds, without a model."""
     if given is None:
         return None
     if callable(getattr(given, "write", None)):
@@ -166,7 +166,7 @@ def writer_of(given: Any) -> Write | None:
 
 
 def _written_by(function: Callable[[list[Any]], str], request: SummaryRequest) -> str:
-    """Return what a function makes of the messages, as LangChain's ``summarizer``."""
+    """Return a function's summary of the messages, as LangChain's ``summarizer``."""
     previous = request.previous
     first = [_native.summary_message(previous, request.format, "user")] if previous else []
     return function([*first, *request.messages])
@@ -196,7 +196,7 @@ class ProposalJob(Job):
     """One turn that the model reads."""
 
     def __init__(self, turn: History, items: Sequence[Item], until: int) -> None:
-        """Take the entries, the items that hold, and the index of the first entry after them."""
+        """Take the entries, the valid items, and the index of the first entry after them."""
         super().__init__(until)
         self.failure = ""
         self._turn = turn
@@ -221,7 +221,7 @@ class ProposalJob(Job):
             self.done.set()
 
     def apply(self, thread: Thread) -> str:
-        """Apply what holds of the answer; return what became of it, in words."""
+        """Apply the valid part of the answer; return its outcome, in words."""
         if self.failure:
             return ""
         gone = thread.entries.taken_back
@@ -238,10 +238,10 @@ class ProposalJob(Job):
 
 
 class StoreProposer:
-    """Asks a model what it would change in the context store of one thread. Hold the thread's lock
-    to use it.
+    """Asks a model for changes to the context store of one thread. Hold the thread's lock to use
+    it.
 
-    ``report`` gets each answer, and what became of it.
+    ``report`` gets each answer, and its outcome.
     """
 
     def __init__(
@@ -255,10 +255,10 @@ class StoreProposer:
         """The index of the first entry that no job has read."""
         self._job: ProposalJob | None = None
         self._applied: list[ProposalJob] = []
-        """Those that the last prompt applied: they are applied again where it was taken back."""
+        """Those that the last prompt applied: they are applied again if it was taken back."""
 
     def start_if_due(self) -> None:
-        """Begin to read what came before the present user turn, if nothing else is being read."""
+        """Begin to read the entries before the present user turn, if nothing else is being read."""
         thread, turn = self._thread, self._thread.entries.turn
         if self._job is not None or turn is None or turn <= self._read:
             return
@@ -272,7 +272,7 @@ class StoreProposer:
         self._job, self._read = job, turn
 
     def apply(self) -> str:
-        """Apply what is ready; return what went wrong, "" where nothing did."""
+        """Apply what is ready; return the problem, "" if there is none."""
         thread, job = self._thread, self._job
         undone = [each for each in self._applied if not each.is_in(thread.store)]
         is_ready = job is not None and job.done.is_set()

@@ -66,7 +66,7 @@ class PrefixReport:
     """Whether the current prompt begins with the whole previous one."""
     keeps_cached: bool
     """Whether it begins with all that the cache was asked to keep: up to the last breakpoint of the
-    previous prompt, or all of it where there is none."""
+    previous prompt, or all of it if there is none."""
     broke: Break | None = None
     rewritten_tokens: int = 0
     """Tokens that were in the previous prompt too, and must be written again since something before
@@ -77,7 +77,7 @@ class PrefixReport:
     """The tokens billed for the current prompt; None without its response."""
     diagnosis: str = ""
     """Why the provider's cache missed, in its own word: "messages_changed", and others of
-    Anthropic's cache diagnostics; "" where it said nothing."""
+    Anthropic's cache diagnostics; "" if it said nothing."""
     missed_tokens: int = 0
     """Tokens that it would have read otherwise, as it says."""
 
@@ -107,7 +107,7 @@ def prefix_report(
     """Compare a prompt with the one that was sent before it.
 
     ``response`` is the provider's answer to the current prompt, as a mapping: its usage says what
-    the cache served in fact, and Anthropic's cache diagnostics, where the request asked for them
+    the cache served in fact, and Anthropic's cache diagnostics, if the request asked for them
     with ``diagnostics={"previous_message_id": ...}``, say why it served no more.
 
     ``price``, or that of ``model``, or that of the current prompt's model if the table has it,
@@ -154,7 +154,7 @@ def prefix_report(
 
 
 def _read_response(response: Mapping[str, Any] | None) -> tuple[Usage | None, str, int]:
-    """Return what was billed, why the cache missed, and how many tokens."""
+    """Return the billed tokens, why the cache missed, and how many tokens."""
     if response is None:
         return None, "", 0
     check_type("response", response, Mapping, "pass the provider's answer as a mapping")

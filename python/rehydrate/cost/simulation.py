@@ -60,9 +60,9 @@ class Simulation:
 
     @property
     def saved(self) -> float:
-        """Share of the prompts' dollars that the cache saves; below 0 where it costs more.
+        """Share of the prompts' dollars that the cache saves; below 0 if it costs more.
 
-        0.0 where there was nothing to pay.
+        0.0 if there was nothing to pay.
         """
         plain = self.plain_input_cost
         return 1 - self.input_cost / plain if plain else 0.0
@@ -93,11 +93,11 @@ def simulate(
     InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for sequences
     of another length.
 
-    ``policy`` is how the provider caches (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI
-    caches only what ends at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
+    ``policy`` is how the provider caches (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI only
+    caches prefixes that end at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
     tools and the system text already; its storage is not billed here. Above ``compact_at``
-    Anthropic reads the prompt once more and writes a summary of 2,000 tokens, which later
-    prompts have in place of what it is of. Above ``clear_tool_uses_at`` it leaves the results of
+    Anthropic reads the prompt once more and writes a summary of 2,000 tokens, which later prompts
+    have instead of the summarised messages. Above ``clear_tool_uses_at`` it leaves the results of
     old calls out; that needs compiled prompts, in which they can be seen.
 
     Unknowns are assumed at their best: no entry is lost to load, and every breakpoint in a prompt

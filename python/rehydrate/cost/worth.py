@@ -30,7 +30,7 @@ class Worth(NamedTuple):
     break_even_turns: float
     """Turns until both cost the same; 0.0: it pays at once, infinity: it never does."""
     saved: float
-    """Dollars saved over the expected turns; below 0 where the compaction costs more."""
+    """Dollars saved over the expected turns; below 0 if the compaction costs more."""
 
 
 def worth_compacting(

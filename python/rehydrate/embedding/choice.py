@@ -18,7 +18,7 @@ class Choice(NamedTuple):
     """The models that compare texts with the query."""
 
     model: Model | NamedModel | None = None
-    """The model besides the built-in one; None where there is no other."""
+    """The model besides the built-in one; None if there is no other."""
     has_builtin: bool = True
     """False: words alone decide."""
 
@@ -39,7 +39,7 @@ def choice_of(embedder: Any) -> Choice:
 
 
 def model_of(embedder: Any) -> Model | NamedModel | None:
-    """Return the model that `embedder=` names besides the built-in one; None where it names none.
+    """Return the model that `embedder=` names besides the built-in one; None if it names none.
 
     Raises InvalidArgumentError for a value that is neither a name, a model nor a callable.
     """
@@ -71,7 +71,7 @@ def ask(
     *,
     deadline: float | None = None,
 ) -> Attempt:
-    """Return the rows of `texts` from the cache and `model`, zeros where there is none.
+    """Return the rows of `texts` from the cache and `model`, zeros if there is none.
 
     `deadline` is an instant of ``time.monotonic``; cached rows are returned even after it.
     """

@@ -73,7 +73,7 @@ class FunctionState:
         return rows, broken
 
     def check_not_busy(self) -> None:
-        """Raise BusyError where too many abandoned calls are still under way."""
+        """Raise BusyError if too many abandoned calls are still under way."""
         if self._abandoned_calls >= MAX_ABANDONED:
             raise BusyError(f"{self._abandoned_calls} earlier calls have not come back")
 
@@ -108,7 +108,7 @@ class RecursiveEmbedderError(OwnMessageError, RuntimeError):
 
 @contextmanager
 def refuse_recursion(function: Callable[..., Any]) -> Iterator[None]:
-    """Raise RecursiveEmbedderError where `function` calls itself while it answers: each call has a
+    """Raise RecursiveEmbedderError if `function` calls itself while it answers: each call has a
     thread of its own, so nothing else would end the recursion."""
     at_work = _at_work.get()
     if any(other == function for other in at_work):
@@ -224,7 +224,7 @@ class Embedder:
         """Return vectors of the texts, shape (texts, dimensions), float32, each of length 1.
 
         A row of zeros is not a vector: not returned, not a number, or not reached by `deadline`, an
-        instant of ``time.monotonic``. Raises EmbedderError where there is no vector at all.
+        instant of ``time.monotonic``. Raises EmbedderError if there is no vector at all.
         """
         attempt = self.attempt(texts, deadline=deadline)
         if attempt.rows is None:
@@ -278,7 +278,7 @@ class Embedder:
             yield slice(start, len(texts))
 
     def _ask(self, texts: list[str], left_s: float | None) -> tuple[Rows, str]:
-        """Embed one batch: return its rows, and what was wrong with some of them."""
+        """Embed one batch: return its rows, and the problems of some of them."""
         state = self._state
         is_cut_short = left_s is not None and (self._timeout is None or left_s < self._timeout)
         try:
@@ -325,7 +325,7 @@ def of_function(function: Callable[[list[str]], Any]) -> Embedder:
     key = (id(subject), id(method))
 
     def forget(gone: weakref.ref[Any]) -> None:
-        # Without the lock: this runs wherever memory is freed, also while it is held.
+        # Without the lock: this runs whenever memory is freed, also while it is held.
         seen = _functions.get(key)
         if seen is not None and seen[0] is gone:
             del _functions[key]

@@ -45,7 +45,7 @@ def models_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find_model(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder of the converted model of this name, or None where there is none.
+    """Return the folder of the converted model of this name, or None if there is none.
 
     >>> find_model("minilm", {"REHYDRATE_HOME": "/nowhere"}) is None
     True
@@ -98,7 +98,7 @@ def find_model_folder(name_or_path: str | os.PathLike[str]) -> Path:
     """Find a model's folder: a path, a converted model's name, or `org/name` on the hub.
 
     As on the hub, a name without an owner means one of sentence-transformers. Raises ModelError
-    where it is in none of these places.
+    if it is in none of these places.
     """
     check_type("name_or_path", name_or_path, (str, os.PathLike), "pass a model's folder or name")
     path = Path(name_or_path).expanduser()
@@ -174,7 +174,7 @@ def _fetch(repository: str, snapshot: Path | None) -> Path:
 Precision = Literal["int8", "fp32"]
 
 DEFAULT_MAX_TOKENS = 256
-"""The default where no file sets it; sentence-transformers cuts MiniLM at this length."""
+"""The default if no file sets it; sentence-transformers cuts MiniLM at this length."""
 
 _DEFAULT_MAX_TOKENS_LIMIT = 512
 _FEWEST_TOKENS = 8
@@ -190,7 +190,7 @@ class ModelFiles(NamedTuple):
     precision: Precision
     max_tokens: int
     first_token: bool
-    """Whether a text's vector is that of its first token, where the graph does not pool."""
+    """Whether a text's vector is that of its first token, if the graph does not pool."""
     quantised_at_run_time: bool
     """Whether a text's vector depends on the other texts of its batch."""
     digest: str
@@ -264,7 +264,7 @@ def _read(file: Path) -> tuple[str, bool]:
 
 
 def check_weights_inside(graph: Path, version: str) -> None:
-    """Raise ModelError where a graph may keep weights in another file, and this version of ONNX
+    """Raise ModelError if a graph may keep weights in another file, and this version of ONNX
     Runtime would follow its path, out of the folder too; 1.24 and later refuse that themselves."""
     numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
     if numbers >= [1, 24]:
@@ -317,7 +317,7 @@ def _first_token(folder: Path, manifest: dict[str, Any]) -> bool:
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """Return the object in a file; an empty one where there is no such file."""
+    """Return the object in a file; an empty one if there is no such file."""
     try:
         content = json.loads(file.read_bytes())
     except FileNotFoundError:

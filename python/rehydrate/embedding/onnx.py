@@ -56,7 +56,7 @@ class Library(NamedTuple):
 def onnxruntime_library() -> Library:
     """Return the library to load, checked.
 
-    Raises ModelError where there is none, or where it is damaged, too old, or another library.
+    Raises ModelError if there is none, or if it is damaged, too old, or another library.
     """
     named = os.environ.get(OVERRIDE)
     path = Path(named).absolute() if named else _in_the_wheel()
@@ -92,7 +92,7 @@ def _version(path: Path) -> str:
     if not path.is_file():
         raise ModelError(path, "no such file", remedy)
     if sys.platform.startswith("linux") and not _is_whole_elf(path):
-        raise ModelError(path, "is no shared library, or a part of one", remedy)
+        raise ModelError(path, "isn't a whole shared library", remedy)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library starts
     try:
         entry = ctypes.CDLL(str(path)).OrtGetApiBase
@@ -244,11 +244,11 @@ def load_model(
 
     `name_or_path` is a folder with `model.onnx` and `tokenizer.json` (or sentence-transformers'
     layout), the name of a model made by ``python -m tools.convert``, or ``org/name`` in the cache
-    of the Hugging Face Hub, or on it where `huggingface_hub` is installed.
+    of the Hugging Face Hub, or on it if `huggingface_hub` is installed.
 
-    `precision="int8"` takes the quantised graph where there is one, "fp32" never does. `threads`
-    texts are embedded side by side (default: one a CPU, at most 8). `max_tokens` is where a text is
-    cut (default: what the model was made for, at most 512).
+    `precision="int8"` takes the quantised graph if there is one, "fp32" never does. `threads` texts
+    are embedded in parallel (default: one per CPU, at most 8). `max_tokens` is where a text is cut
+    (default: what the model was made for, at most 512).
 
     >>> load_model("/models/minilm")  # doctest: +SKIP
     OnnxModel('/models/minilm/model_int8.onnx', dim=384, max_tokens=256, threads=2)

@@ -50,7 +50,7 @@ class Attempt(NamedTuple):
 def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
     """Return an embedder's answer as rows of length 1, and how many of them were not finite.
 
-    Rows that are not finite, and rows of zeros, become zeros: "no vector". Raises RowsError where
+    Rows that are not finite, and rows of zeros, become zeros: "no vector". Raises RowsError if
     the shape is not (texts, dimensions), or there are more dimensions than `MAX_DIMENSIONS`.
 
     >>> rows, broken = unit_rows([[0.0, 2.0], [float("nan"), 1.0], [0.0, 0.0]], 3)

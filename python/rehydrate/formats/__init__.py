@@ -1,7 +1,7 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
 The readers are Rust, a module a format (`rust/rehydrate-py/src/reading`), and so are the writers of
-each provider's messages (`writing`). `FORMATS` has the door of each format's reader.
+each provider's messages (`writing`). `FORMATS` has the entry point of each format's reader.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ __all__ = [
 
 
 class Format(NamedTuple):
-    """A format: what is read of its entries, and how they are changed."""
+    """A format: the reading of its entries, and changes of them."""
 
     name: FormatName
 
     def parse(self, entries: Sequence[Any]) -> Conversation:
         """Read the list into a `Conversation`, grouped into units.
 
-        Raises InvalidMessageError for an entry that is none of the format.
+        Raises InvalidMessageError for an entry that isn't of the format.
         """
         return read_entries(self.name, entries)
 
     def places(self, entry: Any, index: int) -> Places:
-        """Return the path of each text that `parse` reads; None where it must not change."""
+        """Return the path of each text that `parse` reads; None if it must not change."""
         return read_places(self.name, entry, index)
 
     def replace(self, entry: Any, texts: Mapping[Path, Any]) -> Any:
@@ -75,7 +75,7 @@ class Format(NamedTuple):
         return replace_texts(entry, texts)
 
     def without_thinking(self, entries: Sequence[Any]) -> list[Any]:
-        """Return each entry without thinking: itself, a copy, or None where nothing is left."""
+        """Return each entry without thinking: itself, a copy, or None if nothing is left."""
         return entries_without_thinking(self.name, entries)
 
 
@@ -163,9 +163,9 @@ before it |
     | results_not_together | A, B, G | the results of one turn in several messages |
     | misplaced_block | A, B, G, O, R, V, P | a tool_use in a user message, a tool_result or a \
 document in an assistant's (A, B, G), or an image (B); any of Anthropic's calls or results (O, \
-P); an output_text or refusal outside of the assistant's, an input part in it (R); a part of \
+P); an output_text or refusal outside of the assistant, an input part in it (R); a part of \
 another role's (V) |
-    | misplaced_system | A, B, G | a system message amid the others that does not follow the \
+    | misplaced_system | A, B, G | a system message among the others that does not follow the \
 user's message, or a server tool's result, or that precedes no message of the assistant's |
     | citations_of_user | A | citations in a text of the user's |
     | empty_tool_calls | O | tool_calls is an empty list |
@@ -181,9 +181,9 @@ a part (V) |
     | missing_name | G, V, U | a call or a response without a name |
     | call_after_model | G | a message with calls that follows another of the model's |
     | misplaced_signature | G | a signature at a later call of a message, and not at the first |
-    | roles_not_alternating | B | two messages of the user's, or of the assistant's, in a row |
+    | roles_not_alternating | B | two messages of the user, or of the assistant, in a row |
     | unknown_block | B, G, V, U | a block with a type, with several keys, or with none that \
-Converse or Gemini has; a part, an output or a state that the AI SDK has not (V, U) |
+Converse or Gemini has; a part, an output or a state that the AI SDK doesn't have (V, U) |
     | invalid_id | B | the id of a call or a result has other characters, or more than 64 |
     | empty_error_result | B | a result that is an error, without a content |
     | document_without_text | B | a message with a document and no text |

@@ -12,7 +12,7 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).en
 
 
 def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Return whether two lists have the very same objects."""
+    """Return whether two lists have the same objects."""
     return len(one) == len(other) and all(map(is_, one, other))
 
 
@@ -20,8 +20,8 @@ def compact_json(value: object) -> str:
     """Return a value as JSON without blanks, or its `str` if it isn't JSON; used to count and to
     compare.
 
-    Never fails: what JSON cannot hold (nested thousands deep, cyclic, a tuple as a key) becomes a
-    bounded text.
+    Never fails: a value that JSON cannot hold (nested thousands deep, cyclic, a tuple as a key)
+    becomes a bounded text.
 
     >>> compact_json({"path": "a.py", "limit": 20})
     '{"path":"a.py","limit":20}'
@@ -53,4 +53,4 @@ Path = tuple[str | int, ...]
 """Keys and indices from the entry to the string."""
 
 Places = list[Path | None]
-"""The path of each piece's text in an entry; None where it must not change."""
+"""The path of each piece's text in an entry; None if it must not change."""

@@ -51,7 +51,7 @@ class ToolCall(NamedTuple):
         read = cls.read(call)
         if read is None or read.name != name:
             raise InvalidArgumentError(
-                f"call is {call!r}, which is no call of {name}; ask handles(call) first"
+                f"call is {call!r}, which isn't a call of {name}; ask handles(call) first"
             )
         return read
 

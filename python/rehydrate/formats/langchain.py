@@ -59,8 +59,8 @@ def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
 def stored_to_langchain(values: Sequence[Any]) -> list[Any]:
     """Return LangChain messages from what their `model_dump` gave; anything else stays as it is.
 
-    Raises MissingPackageError without langchain-core, InvalidMessageError for fields that are no
-    message's.
+    Raises MissingPackageError without langchain-core, InvalidMessageError for fields that
+    aren't a message's.
 
     >>> from langchain_core.messages import HumanMessage
     >>> stored_to_langchain([HumanMessage("hi").model_dump()]) == [HumanMessage("hi")]

@@ -1,4 +1,4 @@
-"""A history as a provider is sent it: its messages, and notes on what was left out or changed."""
+"""A history as a provider is sent it: its messages, and notes on omitted or changed content."""
 
 from __future__ import annotations
 

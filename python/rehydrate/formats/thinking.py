@@ -129,7 +129,7 @@ _OWN_FORMATS = ("anthropic", "claude_code")
 
 
 def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) -> ThinkingModel:  # noqa: A002
-    """Return the row of a model; where ``model`` is "", of the model that the entries name.
+    """Return the row of a model; if ``model`` is "", of the model that the entries name.
 
     A transcript of Claude Code and LangChain's messages name the model that answered. Without a
     name, Anthropic's own formats, and blocks with Claude's signatures in others, mean a Claude.
@@ -151,7 +151,7 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
 
 
 WAITS = "waits for the end of the turn"
-"""The reason why a unit is kept that could go, where no change is safe."""
+"""The reason why a unit is kept that could go, if no change is safe."""
 
 
 def why_waiting(model: str) -> str:

@@ -1,4 +1,4 @@
-"""Rehydrate inside other agents and gateways: an adapter a package, each with its own extra."""
+"""Rehydrate inside other agents and gateways: one adapter per package, each with its own extra."""
 
 from __future__ import annotations
 

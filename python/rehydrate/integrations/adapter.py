@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.sources import Given
 
 CHAT: Provider = "openai_chat"
-"""The format of chat dicts, whatever model they go to."""
+"""The format of chat dicts, for any model."""
 _ANTHROPIC = ("claude", "anthropic")
 
 
@@ -122,7 +122,7 @@ class PrefixThreads:
         max_threads: int = MAX_THREADS,
         same: Same = eq,
     ) -> None:
-        """Take what makes an empty `Context` for a scope."""
+        """Take a function that makes an empty `Context` for a scope."""
         self._make = make
         self._asks_back = asks_back
         self._max_threads = max_threads
@@ -144,7 +144,7 @@ class PrefixThreads:
         return self._found(messages, scope)[0]
 
     def asking(self, messages: Sequence[Any], scope: Hashable = "") -> Prompted | None:
-        """Return what `answer` needs to know of a conversation that was prompted before; None: no
+        """Return the facts that `answer` needs of a conversation that was prompted before; None: no
         thread knows it."""
         thread = self.find(messages, scope)
         return None if thread is None else Prompted(thread, [], tuple(messages), scope)
@@ -174,8 +174,8 @@ class PrefixThreads:
     def answer(
         self, asking: Prompted | None, name: str, arguments: Mapping[str, Any] | str, call_id: str
     ) -> str:
-        """Return the answer to a call that a prompt led to, as `HostThread.answer` does, from what
-        its own conversation said and no other; None: nobody knows the prompt."""
+        """Return the answer to a call that a prompt led to, as `HostThread.answer` does, from its
+        own conversation and no other; None: the prompt is unknown."""
         if asking is None:
             return nothing_to_ask(name)
         thread = asking.thread
@@ -221,9 +221,9 @@ class Adapter:
     _codec: Codec[Any] | None = None
     """None: the host's messages are of one of our own formats."""
     _tool_format: Provider = "anthropic"
-    """Of the definitions."""
+    """The format of the definitions."""
     _usual: Mapping[str, Any] = {}
-    """Options of each context where none is given."""
+    """Options of each context if none is given."""
     _fixed: Mapping[str, Any] = {"provider": CHAT}
     """Options of each context that cannot be given."""
 
@@ -237,7 +237,7 @@ class Adapter:
         )
         context = self._make_context(Scope())
         self._definitions = ContextJIT(context).tools(self._tool_format) if asks_back else []
-        """Of the tools by which a model asks back."""
+        """The definitions of the tools by which a model asks back."""
         self._own_tools = {definition["name"] for definition in self._definitions}
 
     def _make_context(self, scope: Scope) -> Context:
@@ -270,7 +270,7 @@ class Adapter:
 
 @contextmanager
 def passing_through() -> Iterator[None]:
-    """Turn a failure into a warning; what it was to change goes on as it is."""
+    """Turn a failure into a warning; the messages go on as they are."""
     try:
         yield
     except Exception as error:
@@ -298,7 +298,7 @@ def context_of(options: Mapping[str, Any], **fixed: Any) -> Context:
 
 
 def budget_for(model: str, budget: Budget) -> Budget:
-    """Return the budget for messages of OpenAI's shape that go to any provider's model.
+    """Return the budget for messages in OpenAI's form that go to any provider's model.
 
     Anthropic counts more tokens than OpenAI for the same text, so fewer of OpenAI's have room.
 

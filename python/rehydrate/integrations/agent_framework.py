@@ -1,7 +1,7 @@
 """Rehydrate inside Microsoft's Agent Framework: ``pip install rehydrate[agent-framework]``.
 
 RehydrateProvider      for ``Agent(context_providers=[...])``: prompts that extend one another
-HostReport             what became of the last request's messages
+HostReport             the outcome of the last request's messages
 RehydrateWarning       something failed, and the messages were sent as they are
 
 The session's messages stay as they are. What the model gets is made from them in each request.
@@ -99,7 +99,7 @@ class _Messages(Codec[Message]):
     def changed(
         self, part: Content, pieces: Sequence[Mapping[str, Any]], text: str | None, lost: bool
     ) -> Content:
-        """OpenAI refuses the id of what reasoning led to without the reasoning."""
+        """OpenAI refuses the ids of items that reasoning led to without the reasoning."""
         is_call = any(piece["type"] == CALL for piece in pieces)
         changes: dict[str, Any] = {}
         if text is not None:
@@ -165,11 +165,11 @@ class RehydrateProvider(Adapter, ContextProvider):
 
     Each conversation has a persistent `Context`: a list of messages that goes on, of one agent and
     one model. Its prompts extend one another byte for byte until a compaction. The messages are the
-    request's very objects; of a tool's message some results may be shown.
+    request's own objects; some results of a tool's message may be left out.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
-    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
-    `report` says what became of the last request.
+    If something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last request.
 
     >>> from rehydrate.prompt import Budget
     >>> RehydrateProvider(budget=Budget(soft_tokens=60_000)).report.compactions
@@ -214,14 +214,14 @@ class RehydrateProvider(Adapter, ContextProvider):
 
 
 def _tool_names(agent: Any, context: Any) -> set[str]:
-    """Return the names of the tools that the run has already: two of a name are an error."""
+    """Return the names of the tools that the run has already: a name given twice is an error."""
     lists = [(getattr(agent, "default_options", None) or {}).get("tools"), context.tools]
     lists.append((context.options or {}).get("tools"))
     return {str(getattr(tool, "name", "")) for tools in lists for tool in tools or ()}
 
 
 def _loads_late(agent: Any) -> bool:
-    """Return whether the agent loads its history in each request, where no provider sees it."""
+    """Return whether the agent loads its history in each request, if no provider sees it."""
     is_late = getattr(agent, "require_per_service_call_history_persistence", False)
     providers = getattr(agent, "context_providers", None) or ()
     return bool(is_late) and any(isinstance(each, HistoryProvider) for each in providers)
@@ -234,7 +234,7 @@ class _RunMiddleware(ChatMiddleware):
         self._provider = provider
         self._agent = agent
         self.asked: Prompted | None = None
-        """Of the last request."""
+        """The last request's."""
 
     async def answer(self, name: str, arguments: Mapping[str, Any], call_id: str) -> str:
         """Return the answer to a call that the last request led to."""

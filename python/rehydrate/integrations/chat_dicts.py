@@ -1,4 +1,4 @@
-"""OpenAI's chat dicts of a host's own messages: what they are made of, and what is read of them.
+"""OpenAI's chat dicts for a host's own messages: how they are made, and how they are read.
 
 A host's messages are judged by them and not sent as them, so a picture is only named.
 """
@@ -50,7 +50,7 @@ def media_part(name: str, media_type: str | None) -> dict[str, Any]:
 def other_part(value: Any) -> dict[str, Any]:
     """Return a part for what is neither text nor file: a server's call or result, a program.
 
-    What a model reads in it counts, and each picture or file in it.
+    Its text for a model counts, and each picture or file in it.
     """
     return {"type": "server_tool_result", "content": value}
 
@@ -72,7 +72,7 @@ def content_of(parts: Sequence[dict[str, Any]]) -> Any:
 
 
 def call_of(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    """Return a call of a tool; ``arguments`` are JSON, or what is written as JSON."""
+    """Return a call of a tool; ``arguments`` are JSON, or values that are written as JSON."""
     function = {"name": text_of(name), "arguments": text_of({} if arguments is None else arguments)}
     return {"id": text_of(call_id), "type": CALL, "function": function}
 
@@ -83,12 +83,12 @@ def result_of(call_id: Any, content: Any) -> dict[str, Any]:
 
 
 def thinking_block(text: Any, signature: Any = "") -> dict[str, Any]:
-    """Return what the model thought."""
+    """Return the model's thoughts."""
     return {"type": THINKING, "thinking": text_of(text), "signature": text_of(signature)}
 
 
 def reply_chat(pieces: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the chat dict of a reply: its calls, its thoughts and whatever else it has.
+    """Return the chat dict of a reply: its calls, its thoughts and its other fields.
 
     >>> reply_chat([])
     {'role': 'assistant', 'content': ''}
@@ -128,10 +128,10 @@ def plain_text(content: Any) -> str:
 
 
 class Codec(ABC, Generic[M]):
-    """How a host's messages become chat dicts, and become messages again where these are shown.
+    """Turns a host's messages into chat dicts, and these into messages again where they are shown.
 
-    A message is one entry, or one for each of some of its parts. A host says what its parts are;
-    the rest is the same for all.
+    A message is one entry, or one for each of some of its parts. A host names its parts; the rest
+    is the same for all.
     """
 
     joins_sections = False
@@ -152,8 +152,8 @@ class Codec(ABC, Generic[M]):
 
     @abstractmethod
     def with_parts(self, message: M | None, parts: list[Any]) -> M | None:
-        """Return a copy of a message with other parts, None where that says nothing; without a
-        message, a new one of the user's."""
+        """Return a copy of a message with other parts, None if that says nothing; without a
+        message, a new one of the user."""
 
     @abstractmethod
     def section(self, text: str) -> Any:
@@ -163,16 +163,16 @@ class Codec(ABC, Generic[M]):
     def changed(
         self, part: Any, pieces: Sequence[Mapping[str, Any]], text: str | None, lost: bool
     ) -> Any:
-        """Return a copy of a part with another text, which is what a call is called with where it
-        is a call; None: its own. ``lost``: the model's thinking is not shown."""
+        """Return a copy of a part with another text (for a call, its arguments); None: its own.
+        ``lost``: the model's thinking is not shown."""
 
     def changed_part(self, part: Any, now: Mapping[str, Any]) -> Any:
-        """Return what is shown of a part that is an entry of its own."""
+        """Return the shown form of a part that is an entry of its own."""
         del now
         return part
 
     def loses_thinking(self, message: M, chat: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-        """Return whether a reply is shown without what the model thought."""
+        """Return whether a reply is shown without the model's thoughts."""
         del message
         return "thinking_blocks" in chat and "thinking_blocks" not in now
 
@@ -191,14 +191,14 @@ class Codec(ABC, Generic[M]):
     def picked(
         self, messages: Sequence[M], entries: Sequence[Entry], shown: Sequence[Shown]
     ) -> list[M]:
-        """Return the messages that a prompt shows, the very objects where all of one is shown.
+        """Return the messages that a prompt shows, the same objects if all of one is shown.
 
         ``entries`` are those of the messages.
         """
         runs: list[tuple[int | None, list[Any]]] = []
         """The parts of each message that is made, and which one it is; None: a new one."""
         waiting: list[Any] = []
-        """Sections that join the next message of the user's."""
+        """Sections that join the next message of the user."""
         joins_last = False
         for index, chat in shown:
             if index is None:
@@ -233,7 +233,7 @@ class Codec(ABC, Generic[M]):
         return [message for message in made if message is not None]
 
     def _made(self, message: M | None, parts: list[Any]) -> M | None:
-        """Return a message of these parts: itself where they are its own, None for nothing."""
+        """Return a message of these parts: itself if they are its own, None for nothing."""
         if message is not None and is_same_list(parts, self.parts(message)):
             return message
         return self.with_parts(message, parts)

@@ -57,13 +57,13 @@ class RehydrateHooks:
     """The hooks and tools of ``rehydrate claude install``, for one agent of the SDK.
 
     ``ClaudeAgentOptions(hooks=hooks.hooks, mcp_servers=hooks.mcp_servers,
-    allowed_tools=hooks.allowed_tools)``: before a compaction, what was said is kept, and after it,
+    allowed_tools=hooks.allowed_tools)``: before a compaction, the messages are kept, and after it,
     what the summary may have lost is put back. A prompt is given the memories that matter for it. A
     long result of a tool is shown in part, with a handle of the whole. The model asks for the rest
     by ``request_context``, ``fetch_whole`` and ``search_memory``, which run in this process.
 
     All of it is in ``folder`` (`Home.of()`, unless it is given), which the plugin and the command
-    line share. ``cwd`` is the agent's working folder, and tells which project it works on. A hook
+    line share. ``cwd`` is the agent's working folder, and shows which project it works on. A hook
     that fails or takes longer than ``timeout`` seconds leaves the session as it is, with a
     `RehydrateWarning`. `close` it after the last session.
     """
@@ -108,7 +108,7 @@ class RehydrateHooks:
 
     @property
     def mcp_tools(self) -> list[SdkMcpTool[Any]]:
-        """The tools, for an MCP server of your own; its name is to be ``rehydrate``."""
+        """The tools, for an MCP server of your own; its name must be ``rehydrate``."""
         return [self._tool(name) for name in ASKING_BACK]
 
     @property
@@ -193,7 +193,7 @@ class RehydrateSessionStore:
             )
         )
         self._summaries: dict[str, dict[ThreadRow, SessionSummaryEntry]] = {}
-        """Of each project, by what the store says of a session: another row once it has changed."""
+        """For each project, by its session's row in the store, which changes with the session."""
 
     def namespace_of(self, project_key: str) -> str:
         """Return the namespace that has the sessions of a project."""
@@ -216,7 +216,7 @@ class RehydrateSessionStore:
             await hand_over(lambda: self._entries(key).extend(entries), STORING)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Return the lines of a session in order; None where there is none."""
+        """Return the lines of a session in order; None if there is none."""
 
         def load() -> list[SessionStoreEntry] | None:
             entries: list[SessionStoreEntry] = self._entries(key).all()
@@ -234,7 +234,7 @@ class RehydrateSessionStore:
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return what the SDK shows of each session of a project.
+        """Return a summary of each session of a project, which the SDK shows.
 
         A summary is made from the lines, and again only where the session has changed.
         """

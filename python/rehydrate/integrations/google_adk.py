@@ -1,7 +1,7 @@
 """Rehydrate inside Google's ADK: ``pip install rehydrate[google-adk]``.
 
 RehydratePlugin        for ``App(plugins=[...])``: prompts that extend one another
-HostReport             what became of the last request's contents
+HostReport             the outcome of the last request's contents
 RehydrateWarning       something failed, and the contents were sent as they are
 
 The session's events stay as they are. What the model gets is made from them in each request.
@@ -42,12 +42,12 @@ class RehydratePlugin(Adapter, BasePlugin):
     """Keep the prompts of an app's agents within a budget, without breaking the provider's cache.
 
     Each agent of a session has a persistent `Context`. Its prompts extend one another byte for byte
-    until a compaction. The contents are the request's very objects; of a user's content some parts
-    may be shown.
+    until a compaction. The contents are the request's own objects; some parts of a user's content
+    may be left out.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
-    Where something fails, the model gets the contents as they are, with a `RehydrateWarning`.
-    `report` says what became of the last request.
+    If something fails, the model gets the contents as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last request.
 
     >>> from rehydrate.prompt import Budget
     >>> RehydratePlugin(budget=Budget(soft_tokens=60_000)).report.compactions

@@ -2,7 +2,7 @@
 
 RehydrateChatGenerator    around a chat generator of an agent or a pipeline: prompts that extend one
                           another
-HostReport                what became of the last request's messages
+HostReport                the outcome of the last request's messages
 RehydrateWarning          something failed, and the messages were sent as they are
 
 The agent's messages stay as they are. What the generator gets is made from them for each call.
@@ -138,11 +138,11 @@ class RehydrateChatGenerator(Adapter):
 
     It takes the place of the generator in an `Agent` or a `Pipeline`. Each conversation has a
     persistent `Context`: a list of messages that goes on. Its prompts extend one another byte for
-    byte until a compaction. The messages are the list's very objects; of a tool's message some
-    results may be shown, and a long text in part.
+    byte until a compaction. The messages are the list's own objects; some results of a tool's
+    message may be left out, and a long text may be shown in part.
 
-    Where something fails, the generator gets the messages as they are, with a `RehydrateWarning`.
-    `report` says what became of the last call.
+    If something fails, the generator gets the messages as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last call.
 
     >>> from haystack.components.generators.chat import MockChatGenerator
     >>> generator = RehydrateChatGenerator(MockChatGenerator(), budget=Budget(soft_tokens=60_000))

@@ -27,7 +27,7 @@ from rehydrate.prompt.section import Section
 
 MAX_THREADS = 1_024
 _LEAST_SHARE = 4
-"""Of the budget at least one part in so many is for the messages."""
+"""At least one part in this many of the budget is for the messages."""
 
 
 class RehydrateWarning(UserWarning):
@@ -45,9 +45,9 @@ class HostReport(NamedTuple):
     """Whether what was sent extends what was sent before."""
     compactions: int = 0
     tokens: int = 0
-    """Of the prompt, with what the host sends besides its messages."""
+    """The prompt's tokens, with what the host sends besides its messages."""
     failure: str = ""
-    """Why the messages were passed through as they are; "" where they were not."""
+    """Why the messages were passed through as they are; "" if they were not."""
 
 
 class Shown(NamedTuple):
@@ -97,27 +97,27 @@ class HostThread:
             return self._begin() if self._context is None else self._context
 
     def prompt(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Any]:
-        """Return what to send: messages of the host's own, the very objects, with sections of
-        context between them as user messages in its format.
+        """Return the messages to send: the host's own, the same objects, with sections of context
+        between them as user messages in its format.
 
         ``reserved_tokens`` are those of what the host sends besides its messages: its system text
         and its tools, without those of the `ContextJIT`.
 
-        It raises nothing: where something fails the messages are returned as they are, with a
+        It raises nothing: if something fails, the messages are returned as they are, with a
         RehydrateWarning, and ``report.failure`` says why.
         """
         shown = self.shown(messages, reserved_tokens=reserved_tokens)
         return [each.message for each in shown]
 
     def shown(self, messages: Sequence[Any], *, reserved_tokens: int = 0) -> list[Shown]:
-        """Return what `prompt` returns, each message with its index in the host's list."""
+        """Return the prompt as `prompt` does, each message with its index in the host's list."""
         with self._lock:
             return self._shown(messages, reserved_tokens, self._shared(messages))
 
     def shown_next(
         self, messages: Sequence[Any], known: Known, *, reserved_tokens: int = 0
     ) -> list[Shown] | None:
-        """Return what `shown` returns; None where the list no longer goes on from what it knows.
+        """Return the messages as `shown` does; None if the list does not go on from what it knows.
 
         ``known`` is what `known_of` returned for these messages: they are not compared again.
         """
@@ -129,7 +129,7 @@ class HostThread:
             return self._shown(messages, reserved_tokens, shared)
 
     def known_of(self, messages: Sequence[Any]) -> Known:
-        """Return the messages that it knows, where the list begins with all of them; else none."""
+        """Return the messages that it knows, if the list begins with all of them; else none."""
         context, count = self._context, self._count  # another thread may be adding
         if context is None or not 0 < count <= len(messages):
             return Known()
@@ -206,7 +206,7 @@ class HostThread:
 
 
 def nothing_to_ask(name: str) -> str:
-    """Return the answer of a tool whose conversation nobody knows."""
+    """Return the answer of a tool whose conversation is unknown."""
     return f"{name}: there is nothing to ask; answer with what you have"
 
 
@@ -225,7 +225,7 @@ def _without(budget: Budget, tokens: int) -> Budget:
 def shown_messages(prompt: CompiledPrompt) -> list[Shown]:
     """Return a prompt's messages in the format of its history.
 
-    Entries are the very objects that were added. A section of context is a user message, hot memory
+    Entries are the same objects that were added. A section of context is a user message, hot memory
     too: the system text is the host's. A list that the user began begins with the user.
     """
     own = prompt.ir.history.format

@@ -50,14 +50,14 @@ FOUND, KEPT = "langgraph", "langgraph-unindexed"
 _KINDS = (FOUND, KEPT)
 _WHOLE = "$"
 _MORE = 4
-"""A search with a filter reads so many times more hits, until it has enough."""
+"""A search with a filter reads this many times more hits, until it has enough."""
 _PAGE = 100
-"""A filter without a query reads at least so many items at first."""
+"""A filter without a query reads at least this many items at first."""
 _REFRESHED_FROM = 0.1
-"""A read begins an item's time anew once this share of it is over: else every read would write."""
+"""A read renews an item's time once this share of it is over: otherwise every read would write."""
 
 _LONGEST_TTL = 100.0 * 365 * 24 * 60
-"""Minutes. What may live longer does not expire."""
+"""Minutes. An item that may live longer does not expire."""
 
 
 _Found = tuple[MemoryItem, float | None]
@@ -161,7 +161,7 @@ class RehydrateStore(BaseStore):
     def _replace(
         self, namespace: str, held: Mapping[str, Sequence[MemoryItem]], new: Sequence[MemoryItem]
     ) -> None:
-        """Add new versions next to the old ones, then forget these: at no time there is none."""
+        """Add new versions next to the old ones, then forget these: there is always one."""
         versions = [1 + max(map(_version, held[item.thread]), default=0) for item in new]
         while new:
             named = [
@@ -176,7 +176,7 @@ class RehydrateStore(BaseStore):
             self._memory.forget(old_handles, namespace=namespace)
 
     def _refresh(self, items: Sequence[MemoryItem]) -> None:
-        """Begin the time of items anew that were read, unless others put them meanwhile."""
+        """Renew the time of items that were read, unless others put them meanwhile."""
         now = datetime.now(UTC)
         for item in items:
             if not _is_to_refresh(item, now):
@@ -222,7 +222,7 @@ class RehydrateStore(BaseStore):
             )
 
     def _text(self, op: PutOp) -> str:
-        """Return what searches read of a value; "" for nothing."""
+        """Return the text that searches read of a value; "" for nothing."""
         if op.index is False:
             return ""
         paths = self._fields if op.index is None else op.index
@@ -326,7 +326,7 @@ def _written(item: MemoryItem) -> datetime:
 
 
 def _noted(item: MemoryItem, name: str) -> datetime:
-    """Return a time in the metadata; where there is none, the time of this version."""
+    """Return a time in the metadata; if there is none, the time of this version."""
     noted: str | None = item.metadata.get(name)
     return datetime.fromisoformat(noted) if noted else _written(item)
 

@@ -2,7 +2,7 @@
 
 RehydrateProxyHook    for the proxy's ``litellm_settings: callbacks``: any client of the gateway
 RehydrateHook         for ``litellm.callbacks`` of a program that calls ``litellm.acompletion``
-HostReport            what became of the last list of messages
+HostReport            the outcome of the last list of messages
 RehydrateWarning      something failed, and the messages were sent as they are
 
 The client keeps its messages. What the model gets is made from them before the request is sent.
@@ -34,11 +34,11 @@ __all__ = ["HostReport", "RehydrateHook", "RehydrateProxyHook", "RehydrateWarnin
 CALL_TYPES = frozenset({"completion", "acompletion"})
 """The calls whose messages are chat's."""
 _NAMES = ("session_id", "conversation_id", "thread_id")
-"""Of a conversation, in a request's metadata. A trace's id is another one in each request."""
+"""A conversation's names in a request's metadata. A trace's id is a new one in each request."""
 
 
 def scope_of(request: Mapping[str, Any], caller: str = "") -> Scope:
-    """Return the scope of a request: its model; a session's id, else the user, else "", where the
+    """Return the scope of a request: its model; a session's id, else the user, else "", if the
     messages alone decide; and the ``caller``, the key or user that the gateway knows the client by.
 
     >>> request = {"model": "gpt-5.1", "metadata": {"session_id": "t-42"}, "user": "alice"}
@@ -97,6 +97,6 @@ class RehydrateHook(_Hook):
 
 
 def _caller(key: Any) -> str:
-    """Return what the proxy knows a client by: its key's hash, else its user."""
+    """Return the proxy's name for a client: its key's hash, or else its user."""
     names = [getattr(key, name, None) for name in ("token", "api_key", "user_id")]
     return next((str(name) for name in names if name), "")

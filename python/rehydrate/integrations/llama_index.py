@@ -1,7 +1,7 @@
 """Rehydrate inside LlamaIndex: ``pip install rehydrate[llama-index]``.
 
 RehydrateMemory        for ``agent.run(..., memory=...)``: prompts that extend one another
-HostReport             what became of the last list of messages
+HostReport             the outcome of the last list of messages
 RehydrateWarning       something failed, and the messages were sent as they are
 
 The chat store keeps all messages. What an agent gets of them is made in each request.
@@ -133,7 +133,7 @@ def _item(block: Any) -> dict[str, Any]:
 def _calls_next_to_it(
     message: ChatMessage, pieces: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the calls that older clients keep next to the blocks, where none is a block."""
+    """Yield the calls that older clients keep next to the blocks, if none is a block."""
     calls = message.additional_kwargs.get("tool_calls")
     if not isinstance(calls, list | tuple) or any(each["type"] == CALL for each in pieces):
         return
@@ -164,8 +164,8 @@ class RehydrateMemory(BaseChatStoreMemory):
     in part from the next turn on. LlamaIndex does not tell a memory what the system prompt and the
     tools weigh: pass that as ``reserved_tokens``.
 
-    Where something fails, the agent gets the messages as they are, with a `RehydrateWarning`.
-    `report` says what became of the last list.
+    If something fails, the agent gets the messages as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last list.
 
     >>> memory = RehydrateMemory(budget=Budget(soft_tokens=60_000))
     >>> memory.put(ChatMessage(role="user", content="Which berth is free?"))

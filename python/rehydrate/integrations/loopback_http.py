@@ -17,11 +17,11 @@ HOST = "127.0.0.1"
 LOOPBACK = (HOST, "localhost", "[::1]")
 """The names by which a client on this machine may call the server."""
 MAX_BODY_BYTES = 64 * 2**20
-"""Of one request: a conversation of a few million tokens."""
+"""Maximum bytes of one request: a conversation of a few million tokens."""
 _SHUTDOWN_SECONDS = 2
 """An open stream of a client would keep the server from ending."""
 HEADER_SECONDS = 10.0
-"""In which the headers of a request must have come."""
+"""Maximum time until the headers of a request are there."""
 MAX_CONNECTIONS = 128
 """At once; more are closed."""
 
@@ -46,7 +46,7 @@ def bound_socket(port: int, host: str = HOST) -> socket.socket:
 
 
 def config_of(app: ASGIApp, **more: Any) -> uvicorn.Config:
-    """Return how a server runs an application within the limits; it logs nothing of its own."""
+    """Return a server's settings for an application, with the limits and without logs."""
     settings: dict[str, Any] = {"log_level": "error", **more}
     return uvicorn.Config(
         app,
@@ -60,7 +60,7 @@ def config_of(app: ASGIApp, **more: Any) -> uvicorn.Config:
 
 
 class InTime(H11Protocol):
-    """HTTP for clients that send their headers in time, and are not too many: whoever opens
+    """HTTP for clients that send their headers in time, and are not too many: a client that opens
     connections and says nothing would hold all of them."""
 
     _late: asyncio.TimerHandle | None = None

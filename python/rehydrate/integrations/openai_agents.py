@@ -2,7 +2,7 @@
 
 RehydrateFilter     for ``RunConfig(call_model_input_filter=...)``: inputs that extend one another
 RehydrateSession    a Session in a file of stored threads
-HostReport          what became of the last list of items
+HostReport          the outcome of the last list of items
 RehydrateWarning    something failed, and the items were sent as they are
 
 The run's items and its session stay as they are. What the model gets is made from them.
@@ -63,8 +63,8 @@ class RehydrateFilter(Adapter):
     of it is shared with another name, and sources that ask for the thread know it.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its input does not show.
-    Where something fails, the model gets the items as they are, with a `RehydrateWarning`. `report`
-    says what became of the last call.
+    If something fails, the model gets the items as they are, with a `RehydrateWarning`. `report`
+    has the outcome of the last call.
 
     >>> from rehydrate.prompt import Budget
     >>> RehydrateFilter(budget=Budget(soft_tokens=60_000), asks_back=False).report.compactions
@@ -83,14 +83,14 @@ class RehydrateFilter(Adapter):
         **options: Unpack[AdapterOptions],
     ) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does, and
-        MissingPackageError where it has tools and the SDK is missing."""
+        MissingPackageError if it has tools and the SDK is missing."""
         self._thread_of = thread
         self._set_up(options)
         self.tools: list[FunctionTool] = [_tool(each, self._threads) for each in self._definitions]
 
     def thread(self, items: Sequence[Any], name: str = "") -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
-        call; None where there is none.
+        call; None if there is none.
 
         ``items`` are those of the run, as ``result.to_input_list()`` has them.
         """
@@ -184,7 +184,7 @@ class RehydrateSession:
             await _to_its_end(lambda: self._entries.extend(items))
 
     async def pop_item(self) -> Any | None:
-        """Remove the last item and return it; None where there is none."""
+        """Remove the last item and return it; None if there is none."""
         return await _to_its_end(self._entries.pop)
 
     async def clear_session(self) -> None:
@@ -197,7 +197,7 @@ class RehydrateSession:
 
 
 async def _to_its_end(change: Callable[[], _T]) -> _T:
-    """Make a change, and wait for it even where the caller is cancelled meanwhile.
+    """Make a change, and wait for it even if the caller is cancelled meanwhile.
 
     The SDK undoes what a cancelled call wrote, so it must know that nothing is written after.
     """

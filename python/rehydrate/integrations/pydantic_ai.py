@@ -1,7 +1,7 @@
 """Rehydrate inside Pydantic AI: ``pip install rehydrate[pydantic-ai]``.
 
 RehydrateCapability    for ``Agent(capabilities=[...])``: prompts that extend one another
-HostReport             what became of the last list of messages
+HostReport             the outcome of the last list of messages
 RehydrateWarning       something failed, and the messages were sent as they are
 
 The run's message history stays as it is. What the model gets is made from it in each request.
@@ -136,7 +136,7 @@ CODEC = _Messages()
 
 
 def _reply_parts(part: Any) -> list[dict[str, Any]]:
-    """Return what a part of a response is, other than a call or a thought."""
+    """Return the chat parts of a response's part other than a call or a thought."""
     content = getattr(part, "content", None)
     if part.part_kind == "compaction":
         return [{"type": STATE_PART, "content": content or ""}]
@@ -160,7 +160,7 @@ _DEEPEST = 100
 
 
 def _readable(value: Any, depth: int = 0) -> Any:
-    """Return what a provider's own tool returned, with a part for each file in it."""
+    """Return the value that a provider's own tool returned, with a part for each file in it."""
     is_file = isinstance(value, BinaryContent | bytes) or hasattr(value, "force_download")
     if is_file:
         return _media(value)
@@ -186,7 +186,7 @@ def _request_part(part: Any) -> dict[str, Any]:
     kind = part.part_kind
     if kind == "retry-prompt" and part.tool_name is not None:
         return result_of(part.tool_call_id, _text_of(part))
-    # What the framework notes of instructions, tools and settings is kept as system text is.
+    # The framework's notes on instructions, tools and settings are kept as system text is.
     role = "user" if kind in _SAID_BY_USER else "system"
     return {"role": role, "content": _text_of(part)}
 
@@ -215,7 +215,7 @@ def _item(item: Any) -> dict[str, Any]:
 
 
 def _said(item: Any) -> str | None:
-    """Return an item's text; None where it is a file."""
+    """Return an item's text; None if it is a file."""
     if isinstance(item, str):
         return item
     if getattr(item, "kind", "") == "cache-point":
@@ -254,11 +254,11 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
 
     Each conversation has a persistent `Context`: a list of messages that goes on, with one agent
     and one model. Its prompts extend one another byte for byte until a compaction. The messages are
-    the history's very objects; of a request some parts may be shown.
+    the history's own objects; some parts of a request may be left out.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
-    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
-    `report` says what became of the last request.
+    If something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last request.
 
     >>> from rehydrate.prompt import Budget
     >>> RehydrateCapability(budget=Budget(soft_tokens=60_000)).report.compactions

@@ -119,13 +119,13 @@ class ArrowBatches:
     """Arguments of ``mapInArrow``: a function of record batches, and the schema of its results."""
 
     def __init__(self, work: TableWork) -> None:
-        """Take what is done with each batch."""
+        """Take the work on each batch."""
         self._work = work
 
     def schema(self, frame: DataFrame) -> StructType:
         """Return the result's schema for a frame: ``id`` and ``keep`` have the frame's types.
 
-        Raises InvalidArgumentError where the frame has not the columns, or not the types, that the
+        Raises InvalidArgumentError if the frame lacks the columns, or the types, that the
         work needs.
         """
         from pyspark.sql.pandas.types import from_arrow_schema

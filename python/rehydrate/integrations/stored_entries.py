@@ -36,7 +36,7 @@ class StoredEntries:
     """The entries of one thread of a store, for any number of threads and processes at once.
 
     They are read and written without a `Context`: one of the same thread gets StoreConflictError
-    after such a write, and is to be opened again.
+    after such a write, and must be opened again.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class StoredEntries:
         self._id_of = id_of
         self._lock = ForkSafeLock()
         self._created: int | None = None
-        """When the thread was begun, so that another one of its name is known."""
+        """The time at which the thread was begun, to recognise another one of the same name."""
         self._read = 0
-        """How many records the ids are of: they are read once."""
+        """The number of records whose ids these are: they are read once."""
         self._ids: set[str] = set()
 
     def all(self) -> list[Any]:
-        """Return the entries in order; [] where there is no such thread."""
+        """Return the entries in order; [] if there is no such thread."""
         rows = rows_of(self._store, self._namespace, self._thread)
         return entries_of([entry for _, entry in numbered_entries(rows)], self._format)
 
@@ -93,7 +93,7 @@ class StoredEntries:
         )
 
     def pop(self) -> Any | None:
-        """Take the last entry back and return it; None where there is none.
+        """Take the last entry back and return it; None if there is none.
 
         What was made from it goes too. Its bytes stay in the file until `clear`.
         """
@@ -160,7 +160,7 @@ class StoredEntries:
         return found[3]
 
     def _append(self, written: int, records: Sequence[Record]) -> bool:
-        """Write the records after so many; return False where others wrote meanwhile."""
+        """Write the records after this many; return False if others wrote meanwhile."""
         rows = [record.row for record in records]
         try:
             self._store.append_records(self._namespace, self._thread, written, rows)

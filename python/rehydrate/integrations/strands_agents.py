@@ -1,7 +1,7 @@
 """Rehydrate inside Strands Agents: ``pip install rehydrate[strands-agents]``.
 
 RehydratePlugin     for ``Agent(plugins=[...])``: prompts that extend one another
-HostReport          what became of the last call's messages
+HostReport          the outcome of the last call's messages
 RehydrateWarning    something failed, and the messages were sent as they are
 
 ``agent.messages`` stay as they are. What the model gets is made from them for each call.
@@ -53,8 +53,8 @@ class RehydratePlugin(Adapter, Plugin):
     ``NullConversationManager``: Strands' own one would cut the messages first.
 
     The model brings back by ``request_context`` and ``fetch_whole`` what its prompt does not show.
-    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
-    `report` says what became of the last call.
+    If something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last call.
     """
 
     name = "rehydrate"

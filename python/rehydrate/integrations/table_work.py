@@ -28,9 +28,9 @@ class WorkOptions(TypedDict, total=False):
     keep: Iterable[str]
     """Columns that come along unchanged after the result's own; the others do not."""
     threads: int
-    """Of a worker."""
+    """Threads of a worker."""
     cache_bytes: int
-    """Of analyses of texts that a worker keeps."""
+    """Maximum bytes of the analyses of texts that a worker keeps."""
 
 
 class CompactWork(CompactOptions, WorkOptions, total=False):
@@ -61,7 +61,7 @@ class CountTokensWork(WorkOptions, total=False):
 
 
 DEFAULTS: dict[str, Any] = {"keep": (), "threads": 1, "cache_bytes": CACHE_BYTES}
-"""Of `WorkOptions`."""
+"""The defaults of `WorkOptions`."""
 
 
 class TableWork:
@@ -117,7 +117,7 @@ class TableWork:
 
 
 def pyarrow() -> Any:
-    """Return the package; raises MissingPackageError where it is not installed."""
+    """Return the package; raises MissingPackageError if it is not installed."""
     try:
         import pyarrow
     except ImportError:

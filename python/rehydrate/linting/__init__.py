@@ -1,6 +1,6 @@
 """Linting of a prompt or a session: wasted tokens and broken caching.
 
-lint(target)       every finding, gravest first
+lint(target)       every finding, the most severe first
 Finding            rule, severity, place, tokens, message and remedy
 RULES              the rules by name, each a function from a `Subject` to findings
 """

@@ -38,7 +38,7 @@ class Finding(NamedTuple):
         return f"{place}{self.message}; {self.remedy} ({self.rule})"
 
     def is_at_least(self, severity: Severity) -> bool:
-        """Return whether it is at least this grave."""
+        """Return whether it is at least this severe."""
         return SEVERITIES.index(self.severity) >= SEVERITIES.index(severity)
 
 
@@ -70,7 +70,7 @@ def lint(
     budget: Budget | None = None,
     rules: Collection[str] | None = None,
 ) -> list[Finding]:
-    """Find wasted tokens and broken caching in a prompt or a session, gravest first.
+    """Find wasted tokens and broken caching in a prompt or a session, the most severe first.
 
     ``target`` is messages of any format, the body of a request, a PromptIR or a CompiledPrompt, or
     a list of such requests as a session sent them. Of a list, the last request is linted, and the

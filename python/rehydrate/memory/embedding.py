@@ -56,7 +56,7 @@ class Embedding:
         return self._troubles
 
     def embed(self, texts: Sequence[str], instead: str) -> Vectors | None:
-        """Return a vector for each text; None where there is no model or it gave no vector at all.
+        """Return a vector for each text; None if there is no model or it gave no vector at all.
 
         `instead` completes the warning: it says what happens to a text without a vector.
         """
@@ -99,7 +99,7 @@ class Embedding:
         self._spaces.pop(namespace, None)
 
     def add_vectors(self, store: MemoryStore, namespace: str) -> None:
-        """Give the store a vector for each item; nothing where the built-in model does the work."""
+        """Give the store a vector for each item; nothing if the built-in model does the work."""
         set_vectors = getattr(store, "set_vectors", None)
         if self.is_builtin or set_vectors is None:
             return

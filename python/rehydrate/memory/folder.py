@@ -88,7 +88,7 @@ def sync_folder(
     """Add new chunks, forget missing ones, and leave the rest as they are.
 
     ``as_stored`` gives an item as the memory will hold it: without its secrets. Raises
-    InvalidArgumentError where the folder is missing: a disk that is not mounted must not look
+    InvalidArgumentError if the folder is missing: a disk that is not mounted must not look
     like one on which all was deleted.
     """
     check_path("folder", folder, "pass the path of a folder")
@@ -299,12 +299,12 @@ class HotMemory:
     """The memory that goes into every turn."""
 
     text: str
-    """At most 100 lines; "" where nothing is hot."""
+    """At most 100 lines; "" if nothing is hot."""
     lines: int
     handles: tuple[str, ...]
     """The items in the text."""
     warning: str = ""
-    """A note on the lines that were left out, with the remedy; "" where all fit."""
+    """A note on the lines that were left out, with the remedy; "" if all fit."""
     trust: float = 1.0
     """Trust of the least trusted item in it."""
 

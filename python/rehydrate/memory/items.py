@@ -77,7 +77,7 @@ class MemoryItem:
     parents: tuple[str, ...] = ()
     """The items it was made from: handles, or names of yours."""
     time: datetime | None = None
-    """When it was said; None: the time it is stored."""
+    """The time it was said. None: the time it is stored."""
     expires: datetime | None = None
     """From this time on no search finds it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -154,7 +154,7 @@ class Hit:
     trigram: float
     """Score of its trigrams (parts of words)."""
     cosine: float | None
-    """Cosine of the meanings; None where there is no vector."""
+    """Cosine of the meanings; None if there is no vector."""
 
     @property
     def handle(self) -> str:
@@ -224,7 +224,7 @@ class MemoryStats:
     dropped: int
     """Cold items that the limits have removed so far."""
     vectors: int
-    """Items with a vector of `vector_space`, where the memory has an embedder of its own."""
+    """Items with a vector of `vector_space`, if the memory has an embedder of its own."""
     vector_space: str | None
     indexed: int
     pending: int

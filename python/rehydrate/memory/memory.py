@@ -122,7 +122,7 @@ class Memory(Closing):
         "lists" (inverted lists), "usearch" (a graph, from 4,096 vectors of a file on), or "auto",
         what is quicker: lists, at every size that was measured.
 
-        Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
+        Raises StoreError if the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
         """
         where = verify_place(path)
@@ -293,7 +293,7 @@ class Memory(Closing):
         too.
 
         Raises PurgeIncompleteError, which lists files with traces that could not be removed, and
-        StoreBusyError where others use the file all the time. In both cases purge again. Returns
+        StoreBusyError if others use the file all the time. In both cases purge again. Returns
         how many items there were.
         """
         where = self._where("purge", namespace)
@@ -376,7 +376,7 @@ class Memory(Closing):
     def copy_to(self, other: Memory, *, namespace: str | None = None) -> Imported:
         """Add a namespace's items to another memory, of a file or of a server.
 
-        Handles, provenance, times, tiers and links are the same there; vectors are made anew by the
+        Handles, provenance, times, tiers and links are the same there; vectors are made by the
         other memory's embedder, and its redaction and limits apply. Items already there stay as
         they are, so that an interrupted copy can be made again.
         """
@@ -434,7 +434,7 @@ class Memory(Closing):
     def close(self) -> None:
         """Wait for running writes, then close the file.
 
-        In a signal handler, amid a call of the same thread, it returns at once; that call closes
+        In a signal handler, during a call of the same thread, it returns at once; that call closes
         the memory when it ends.
         """
         if self._owns_store:
@@ -450,7 +450,7 @@ class Memory(Closing):
         return f"Memory({where!r}, namespace={self._namespace!r})"
 
     def _where(self, operation: str, namespace: str | None) -> str:
-        """Return the namespace of a call. Whoever opened the store may name any."""
+        """Return the namespace of a call. The one who opened the store may name any."""
         return resolve_namespace(
             operation, namespace, self._namespace, is_confined=not self._owns_store
         )

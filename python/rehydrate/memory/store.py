@@ -108,7 +108,7 @@ class MemoryStore(Protocol):
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
         """Link an item to another and return whether the link is new.
 
-        Raises UnknownHandleError where the namespace does not hold both.
+        Raises UnknownHandleError if the namespace does not hold both.
         """
 
     def stats(self, *, namespace: str) -> MemoryStats:
@@ -143,7 +143,7 @@ class ThreadStore(Protocol):
         """The file or the server, for errors."""
 
     def thread(self, namespace: str, name: str) -> ThreadRow | None:
-        """Return what a thread is, None where there is none of that name."""
+        """Return what a thread is, None if there is none of that name."""
 
     def threads(self, namespace: str) -> Sequence[ThreadRow]:
         """Return the threads of a namespace, the last changed first."""
@@ -153,7 +153,7 @@ class ThreadStore(Protocol):
     ) -> ThreadRow:
         """Add records after the `expected` ones; a thread of none is made.
 
-        Raises StoreConflictError where the thread has another number of records.
+        Raises StoreConflictError if the thread has another number of records.
         """
 
     def records(
@@ -164,7 +164,7 @@ class ThreadStore(Protocol):
     def replace_records(
         self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
     ) -> None:
-        """Put other bodies in the place of some records."""
+        """Put other bodies in place of some records."""
 
     def purge_thread(self, namespace: str, name: str) -> int:
         """Delete a thread; return how many records it had."""
@@ -198,7 +198,7 @@ def is_server(path: object) -> bool:
 
 
 def folder_named(variable: str, value: str) -> Path:
-    """Return the folder that a variable of the environment names; a server is none."""
+    """Return the folder that a variable of the environment names; a server isn't one."""
     if "://" in value:
         raise InvalidArgumentError(
             f"{variable} is an address; name a folder: hooks and caches keep files there, and "
@@ -235,7 +235,7 @@ def open_store(
     vectors: VectorIndex = "auto",
     language: str | None = None,
 ) -> SharedStore:
-    """Open a file, or what a URL names; raises StoreError, and MissingPackageError where what the
+    """Open a file, or what a URL names; raises StoreError, and MissingPackageError if what the
     server needs is not installed."""
     where = verify_place(path)
     if is_server(where):

@@ -40,7 +40,7 @@ ARGUMENTS: Mapping[str, dict[str, str]] = {
 
 def memory_of_tool(memory: Memory, namespace: str | None) -> Memory:
     """Return the memory within its namespace, or within this one; raises InvalidArgumentError
-    where neither names one."""
+    if neither names one."""
     check_methods("memory", memory, "within", "pass a rehydrate.Memory")
     bound = memory if namespace is None else memory.within(namespace)
     if bound.namespace is None:
@@ -55,8 +55,8 @@ class LoadMemory:
 
     Pass ``definition(provider)`` to the model with your other tools. For a tool call that
     ``handles(call)``, add what ``handle(call)`` returns to the conversation. Any bad argument of
-    the model is answered with text that tells it what to correct; `handle` raises only for what is
-    no call of this tool.
+    the model is answered with text that tells it what to correct; `handle` raises only for a call
+    that is not this tool's.
 
     >>> import tempfile
     >>> from rehydrate import Memory
@@ -133,12 +133,12 @@ class LoadMemory:
                 return f"Nothing in memory matches {value!r}."
             return "\n\n".join(self._fitting([], ((hit.item, hit.snippet) for hit in hits)))
         items = self._load(value)
-        # Who names a handle knows what it is of, and gets its very text.
+        # A caller that names a handle knows which item it wants, and gets its exact text.
         least = 0.0 if value.startswith("mem_") else FULL_TRUST
         own = [item.text for item in items if item.trust >= least]
         note = own[0] if len(own) == 1 else "\n\n".join(text.rstrip("\n") for text in own)
         parts = [cut(note, self._max_chars)] if own else []
-        # What is trusted less is under the same name, and not the note itself.
+        # A less trusted text is under the same name, and not the note itself.
         lesser = ((item, item.text) for item in items if item.trust < least)
         return "\n\n".join(self._fitting(parts, lesser))
 
@@ -237,7 +237,7 @@ def _query_or_name(arguments: Mapping[str, Any]) -> tuple[str, str]:
 
 
 FULL_TRUST = 1.0
-"""Of what the user said or wrote."""
+"""Trust of what the user said or wrote."""
 
 
 def _fenced(item: MemoryItem, text: str) -> str:

@@ -57,7 +57,7 @@ class Row(NamedTuple):
 def rows(messages: Sequence[Any], compaction: Compaction[Any]) -> list[Row]:
     """Return a row for each unit, in the order of the conversation.
 
-    Raises InvalidArgumentError where `messages` are not those that were compacted.
+    Raises InvalidArgumentError if `messages` are not those that were compacted.
     """
     units = compaction.explain().units
     stats = compaction.stats

@@ -27,13 +27,13 @@ LINES = 2_000
 half."""
 
 QUOTE_CHARACTERS = 1_500
-"""Maximum characters of a message before an item and after it, where the page has room."""
+"""Maximum characters of a message before an item and after it, if the page has room."""
 QUOTE_LINES = 12
 """Maximum lines of a message before an item and after it."""
 
 
 class Group(NamedTuple):
-    """The items under a heading: changed files first, then the last that was spoken of."""
+    """The items under a heading: changed files first, then those mentioned last."""
 
     heading: Heading
     live: list[Item]
@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
     @property
     def fates(self) -> Counter[Status]:
-        """Return what became of the past items."""
+        """Return how many of the past items have each status."""
         return Counter(item.status for item in self.past)
 
 
@@ -72,7 +72,7 @@ class ShownItems:
         self._messages = {message.index: message for message in messages}
         self._times = times
         self.replaced: dict[int, list[Item]] = {}
-        """By the id of an item: those that it holds instead of."""
+        """By the id of an item: the items that it replaced."""
         for item in every:
             if item.other is not None:
                 self.replaced.setdefault(item.other, []).append(item)
@@ -107,7 +107,7 @@ class ShownItems:
         return f"{self._times[item.span.entry]:%Y-%m-%d %H:%M %Z}".strip()
 
     def _text(self, item: Item) -> str:
-        """Return the text that has the span of an item; "" where it has another text there."""
+        """Return the text that has the span of an item; "" if it has another text there."""
         message, span = self._messages.get(item.span.entry), item.span
         if message is None or span.piece >= len(message.pieces):
             return ""
@@ -115,7 +115,7 @@ class ShownItems:
         return text if text[span.start : span.end] == item.text else ""
 
     def quote(self, item: Item) -> Quote | None:
-        """Return the message around an item; None where it has another text there."""
+        """Return the message around an item; None if it has another text there."""
         text, span = self._text(item), item.span
         if not text:
             return None
@@ -182,7 +182,7 @@ def store_page(
 
 
 def _uses_text(item: Item) -> str:
-    """Return what was done with it, and where: ``edited #12, #18; read #3``."""
+    """Return the uses of an item with their entries: ``edited #12, #18; read #3``."""
     done: dict[str, list[str]] = {}
     for use, entry in item.uses:
         done.setdefault(use, []).append(f"#{entry}")

@@ -26,7 +26,7 @@ _NAMES = {
 
 
 def _kept(row: Row) -> tuple[float, Interval | None]:
-    """Return the deciding measure: later use, or answers where no session was cut."""
+    """Return the deciding measure: later use, or answers if no session was cut."""
     if row.used_later is None:
         return row.answers or 0.0, row.answers_interval
     return row.used_later, row.used_later_interval
@@ -59,11 +59,11 @@ class Plot:
         return [self.floor + step / 10 for step in range(0, steps + 1, 1 if steps <= 6 else 2)]
 
     def x(self, ratio: float) -> str:
-        """Return where a ratio is."""
+        """Return the x coordinate of a ratio."""
         return f"{self.left + (self.right - self.left) * ratio / self._max_ratio:.1f}"
 
     def y(self, share: float, below: int = 0) -> str:
-        """Return where a share is."""
+        """Return the y coordinate of a share."""
         down = (1 - share) / (1 - self.floor)
         return f"{self.top + (self.bottom - self.top) * down + below:.1f}"
 
@@ -81,9 +81,9 @@ class Plot:
 
 
 def _by_session(found: Evaluation) -> list[tuple[str, list[tuple[str, float]], float]]:
-    """Return what of each session each strategy keeps at the recommended ratio, and what the
-    recommended one does, the worst first; none of less than two. In the shares it is the last, so
-    that nothing hides it."""
+    """Return the share of each session that each strategy keeps at the recommended ratio, and that
+    of the recommended one, the worst first; nothing for fewer than two sessions. The recommended
+    one is the last of the strategies, so that nothing hides it."""
     advice = found.recommendation
     if advice is None or advice.sessions < 2:
         return []

@@ -70,7 +70,7 @@ def templates() -> Environment:
 
 
 TEXT_CHARACTERS = 20_000
-"""Maximum characters of one text, where the page has room."""
+"""Maximum characters of one text, if the page has room."""
 PAGE_CHARACTERS = 4_000_000
 """Maximum characters of all texts: a page of about ten megabytes, which a phone still opens."""
 PAGE_MESSAGES = 8_000

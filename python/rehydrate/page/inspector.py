@@ -44,7 +44,7 @@ LINES = 2_000
 def _counts(
     ir: PromptIR, table: PromptExplanation, compiled: CompiledPrompt | None
 ) -> Iterator[str]:
-    """Yield what the prompt has, in few words."""
+    """Yield the counts of what the prompt has, in words."""
     kept = [row for row in table.rows if row.is_kept]
     kinds = [row.kind for row in kept]
     yield plural(kinds.count("tool"), "tool")
@@ -168,7 +168,7 @@ class Body:
         return self.ir.sections[row.first] if row.kind == "section" else None
 
     def entries(self, row: PromptRow) -> Iterator[Entry | Gap]:
-        """Yield the entries of a row of the history; a Gap where they do not fit on the page."""
+        """Yield the entries of a row of the history; a Gap if they do not fit on the page."""
         indices = range(row.first, row.last + 1)
         for is_shown, group in groupby(indices, key=self._shown.__contains__):
             if is_shown:
@@ -216,7 +216,7 @@ class Body:
             yield f"at least {row.min_tokens:,} tokens"
 
     def origin(self, section: Section) -> dict[str, str]:
-        """Return what is known of a section's origin."""
+        """Return the known fields of a section's origin."""
         origin, content = section.provenance, section.content
         named = handles(content) if isinstance(content, str) and section.id == SUMMARY_ID else []
         fields = {

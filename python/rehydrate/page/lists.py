@@ -30,7 +30,7 @@ def lists_side_by_side(
 ) -> str:
     """Return two lists of messages as one HTML page: no script, nothing loaded, all escaped.
 
-    ``after`` has each message with its index in ``before``, None for one that was written anew.
+    ``after`` has each message with its index in ``before``, None for one that was written again.
     ``reasons`` says by index why a message was left out or cut; ``target_tokens`` is the budget.
     Raises InvalidArgumentError for an index that ``before`` does not have.
 
@@ -108,11 +108,11 @@ def _row(
 
 
 def _added(message: Message, tokens: int) -> Row:
-    """Build the row of a message that was written anew."""
+    """Build the row of a message that was written again."""
     texts = tuple(Text(piece.kind, (Run("", piece.text, False),)) for piece in message.pieces)
     shown = ShownMessage(message.index, message.role, message.images, texts)
     unit = Unit((message.index,), (message,))
-    return Row(_report(0, unit, 0, tokens, "written anew"), "excerpted", (shown,))
+    return Row(_report(0, unit, 0, tokens, "rewritten"), "excerpted", (shown,))
 
 
 def _report(number: int, unit: Unit, tokens: int, kept_tokens: int, reason: str) -> UnitReport:

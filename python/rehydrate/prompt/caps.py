@@ -3,7 +3,7 @@
 The engine finds the kind of a long text (JSON, log, diff, code, text) and cuts it; it finds the
 runs of lines that an earlier entry has (`_native.Echoes`), and holds the texts of the history, not
 copies of them. `cap_tool_results` and `remove_echoes` are the passes: they store the whole of each
-text under a handle. `TextChanges` are what a pass puts in the place of texts.
+text under a handle. `TextChanges` are what a pass puts in place of texts.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def cap_text(
 def notice(omitted: int, handle: str = "") -> str:
     """Return the notice that `omitted` tokens are missing, and the handle of the whole.
 
-    Nothing ever reads a notice. One that is in a content is content like any other.
+    Notices are never read back: one that is in some content is content like any other.
 
     >>> print(notice(1_000).strip())
     [truncated: 1000 tokens omitted. call again with stricter filters to see specific parts.]
@@ -204,12 +204,12 @@ class TextChanges:
                     self._notes.append(f"{name} {each.note()}, {kept}")
 
     def _kept(self, originals: Originals, shortened: _native.ShortenedText) -> str | None:
-        """Store the whole of a text and return its handle; None where it cannot be stored."""
+        """Store the whole of a text and return its handle; None if it cannot be stored."""
         try:
             about = About(shortened.tool, shortened.call)
             handle = originals.put(shortened.text, about=about)
             if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
-                raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
+                raise ValueError(f"the handle isn't a string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
             problem = (
                 f"{self._pass_name}: {safe_error_text(error, 'originals')}; the result stays whole"
@@ -222,7 +222,7 @@ class TextChanges:
     def first_position(self) -> int:
         """Return the position of the first entry that changes; after the last one if none does.
 
-        It is 0 where a text could not be stored: the next prompt tries again.
+        It is 0 if a text could not be stored: the next prompt tries again.
         """
         if self._degraded:
             return 0

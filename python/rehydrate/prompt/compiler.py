@@ -47,13 +47,13 @@ from rehydrate.prompt.section import DroppedSection
 from rehydrate.prompt.splicing import deduplicate
 
 THINKING = "thinking"
-"""The name in the trace of what leaves out thinking that the model refuses after a change."""
+"""The trace's name for leaving out thinking that the model refuses after a change."""
 BEGINNING = "(Earlier messages are not shown.)"
 """The first user message where the provider requires one and the assistant would be first."""
 
 
 def lay_out(ir: PromptIR, target: Target) -> Layout:
-    """Return the layout of a prompt, of the parts that the last prompt had and of new ones."""
+    """Return the layout of a prompt, from the parts that the last prompt had and the new ones."""
     known, last = target.render_cache.known(Layout, ir.history)
 
     def count(messages: list[Any]) -> list[int]:
@@ -106,7 +106,7 @@ def render_prompt(
 def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR:
     """Return the IR without the thinking that the model refuses from this position on.
 
-    It is the very same IR where there is none.
+    It is the same IR object if there is none.
     """
     binding = binding_of(ir, target)
     if not binding.refuses_changed_prefix:
@@ -169,7 +169,7 @@ def _violations(
     """Validate the prompt; return the violations that came in with the original history.
 
     All before ``start`` was validated with the last prompt, together with what follows it. Raises
-    InternalError where the history breaks no rule, and the prompt does.
+    InternalError if the history breaks no rule, and the prompt does.
     """
     provider = target.provider
     if start > 0:
@@ -232,8 +232,8 @@ def compile(  # noqa: A001  the contract's word
     """Compile an IR to the arguments of the provider's SDK, with segments that state their source.
 
     The ``passes`` (``DEFAULT_PASSES``) change the IR, and the result is rendered. The history stays
-    the caller's own: in the provider's own format its entries are the very same objects, except
-    where one gets a cache mark. In another format it is converted, and ``ir.meta.degraded`` lists
+    the caller's own: in the provider's own format its entries are the same objects, except
+    if one gets a cache mark. In another format it is converted, and ``ir.meta.degraded`` lists
     what could not be converted. Content that is not fully trusted is in fences in the user
     role. ``originals`` stores the whole of what a pass shortens. ``minimum_prefix`` is the model's:
     a cache breakpoint on fewer tokens has no effect. With one ``render_cache`` for all prompts of a
@@ -257,7 +257,7 @@ def compile(  # noqa: A001  the contract's word
     Its failures are in ``ir.meta.degraded``. ``policy`` has the provider's options of its
     cache, and of shortening by itself.
 
-    The same IR gives the same bytes. Raises BudgetExceededError where what must be sent exceeds the
+    The same IR gives the same bytes. Raises BudgetExceededError if what must be sent exceeds the
     hard budget, InvalidArgumentError for a prompt without any message or with a tool of another
     provider, InvalidMessageError for an entry that only its own provider accepts.
 
@@ -328,7 +328,7 @@ def compile_for(
 
 
 def _with_message(ir: PromptIR) -> PromptIR:
-    """Make the query a user message where there is no history.
+    """Make the query a user message if there is no history.
 
     A history whose entries were all left out before stays empty.
     """

@@ -129,12 +129,12 @@ PROVIDER_TOKENS: Mapping[str, float] = {
     "gemini": 1.35,
     "ai_sdk": 1.35,
 }
-"""At most so many tokens of the provider for one of ours (o200k_base).
+"""Maximum tokens of the provider for one of ours (o200k_base).
 
-OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public. Over 440 requests of
+OpenAI's models since gpt-4o use the same encoding. Anthropic's is not public. Over 440 requests of
 five coding sessions it billed 1.10 tokens for one of ours, and 1.34 with the framing of calls
-(docs/compile.md). Most of Bedrock's models are Anthropic's. Gemini's was not measured,
-and the AI SDK may ask any model.
+(docs/compile.md). Most of Bedrock's models are Anthropic's. Gemini's was not measured, and the AI
+SDK may ask any model.
 """
 
 
@@ -185,7 +185,7 @@ def sent_text(section: Section, *, format: str) -> tuple[str, int]:  # noqa: A00
 
 
 def section_tokens(section: Section) -> int:
-    """Return the cost of a section as it is sent: with its fence, where it has one."""
+    """Return the cost of a section as it is sent: with its fence, if it has one."""
     tokens = section.tokens or 0
     if section.is_system or section.native_to:
         return tokens
@@ -210,7 +210,7 @@ def check_hard_budget(
     history: Mapping[str, int],
     remedy: str,
 ) -> None:
-    """Raise BudgetExceededError, with the largest part, where the upper bound of so many tokens is
+    """Raise BudgetExceededError, with the largest part, if the upper bound of this many tokens is
     over the hard budget. ``history`` has the tokens of its part by the part's name."""
     needed, budget = upper_bound(tokens, provider), ir.budget.hard_tokens
     if needed <= budget:

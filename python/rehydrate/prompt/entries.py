@@ -19,14 +19,14 @@ from rehydrate.entry_id import EntryId
 from rehydrate.messages import PROVIDER_OF, Conversation, Message
 
 _GENERATIONS = 16
-"""So many steps back a history knows what it was made from: more than are between two prompts."""
+"""Steps back for which a history knows what it was made from: more than are between two prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """The conversation: the caller's own entries, in order, in one format.
 
-    ``tokens`` holds the count of each entry; it is empty where nobody counted yet. The entries are
+    ``tokens`` holds the count of each entry; it is empty before they are counted. The entries are
     parsed once, so they must not be changed while the history is in use.
     """
 
@@ -68,7 +68,7 @@ class History:
     def rows_of(self, stamp: object) -> int:
         """Return how many of its first rows the history of this stamp has too.
 
-        A row is an entry with its index and its tokens. 0 where the one was not made from the
+        A row is an entry with its index and its tokens. 0 if the one was not made from the
         other, within the last steps.
 
         >>> first = History(({"role": "user", "content": "Go on."},), tokens=(6,))
@@ -175,7 +175,7 @@ class History:
     def with_tokens(self, tokens: Sequence[int], conversation: Conversation | None = None) -> Self:
         """Return the same history with these counts; nothing is parsed again.
 
-        ``conversation`` is the parsed history, where the caller has it.
+        ``conversation`` is the parsed history, if the caller has it.
         """
         name = self.format if conversation is None else conversation.format
         made = type(self)(self.entries, name, tuple(tokens), self.entry_indices)

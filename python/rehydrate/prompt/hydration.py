@@ -205,7 +205,7 @@ def _sources_in(options: HydrateOptions) -> list[HydrationSource]:
 
 
 def _complete_request(request: Any, sources: Sequence[HydrationSource]) -> ContextRequest:
-    """Return the request with a query, where a source knows one.
+    """Return the request with a query, if a source knows one.
 
     Raises MissingNamespaceError for a source that needs a namespace where the request has none.
     """

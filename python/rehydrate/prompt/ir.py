@@ -45,7 +45,7 @@ class PromptIR(PromptContent):
     def verify(self, *, violations: Sequence[Violation] | None = None) -> list[BrokenLaw]:
         """Return the laws that it breaks; empty for a prompt that may be sent.
 
-        ``violations`` are those of the history, where the caller has validated it already.
+        ``violations`` are those of the history, if the caller has validated it already.
 
         >>> from rehydrate.prompt import Provenance, Section
         >>> twice = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
@@ -134,7 +134,7 @@ class ProviderSummary(NamedTuple):
     """Anthropic: an assistant message with a signed compaction block. OpenAI Responses: the items
     of the compacted window, one of them encrypted."""
     text: str = ""
-    """Its text; "" where it is encrypted."""
+    """Its text; "" if it is encrypted."""
     tokens: int | None = None
     """Its size as the provider counts it; None: it is counted here."""
 
@@ -213,7 +213,7 @@ def shared_segments(one: Sequence[Segment], other: Sequence[Segment]) -> int:
     >>> shared_segments([rules, rules._replace(digest="b2")], [rules._replace(breakpoint=True)])
     1
     """
-    # Nearly all segments of the next prompt are the very same objects.
+    # Nearly all segments of the next prompt are the same objects.
     for index in compress(count(), map(is_not, one, other)):
         if one[index].digest != other[index].digest:
             return index
@@ -344,7 +344,7 @@ class Target:
     provider: Provider = "anthropic"
     model: str = ""
     originals: Originals | None = None
-    """Where a pass stores the whole of a text that it shortens. None: nowhere."""
+    """The store in which a pass keeps the whole of a text that it shortens. None: nowhere."""
     minimum_prefix: int = USUAL_MINIMUM_PREFIX
     """Tokens. The provider does not cache a shorter prefix."""
     thinking: str = "auto"
@@ -375,7 +375,7 @@ class Target:
         check_type("policy", self.policy, ProviderPolicy, "pass a ProviderPolicy()")
 
     def keep(self, text: str) -> str | None:
-        """Store a text that is left out, and return its handle; None where it is not stored.
+        """Store a text that is left out, and return its handle; None if it is not stored.
 
         The text is left out in either case, since a prompt over its budget cannot be sent. Then the
         record of it has no handle.

@@ -1,7 +1,7 @@
 """Originals: stores the whole of each shortened text, and returns it byte for byte.
 
 A text is stored before a notice names its handle, so every handle in a notice works. A handle is
-valid only where it was given out. One that is in some content by chance or by malice is only
+valid only if it was given out. One that is in some content by chance or by malice is only
 text: asking for it raises UnknownHandleError.
 """
 
@@ -29,7 +29,7 @@ _MAX_ENTRIES = 65_536
 
 
 class About(NamedTuple):
-    """Where an original came from."""
+    """The place that an original came from."""
 
     tool: str = ""
     call: str = ""

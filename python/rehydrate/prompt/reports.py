@@ -125,7 +125,7 @@ class Why(NamedTuple):
     tokens: int = 0
     """Those that the prompt shows of it."""
     omitted_tokens: int = 0
-    """Those that it does not show, where they are known."""
+    """Those that it does not show, if they are known."""
     handle: str | None = None
     """The handle of the whole text, for `fetch_whole` and `originals`."""
 
@@ -141,7 +141,7 @@ class Why(NamedTuple):
 Kind = Literal["added", "removed", "changed", "moved"]
 _SIGNS: dict[Kind, str] = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 _MAX_LINES = 20
-"""The text shows at most so many changes of sections, of tools and of entries."""
+"""The text shows at most this many changes of sections, of tools and of entries."""
 
 
 class Change(NamedTuple):
@@ -166,7 +166,7 @@ class Change(NamedTuple):
 
 
 class IRDiff(NamedTuple):
-    """The changes from one IR to another. It is false where there are none."""
+    """The changes from one IR to another. It is false if there are none."""
 
     before_tokens: int
     after_tokens: int

@@ -80,7 +80,7 @@ class Provenance:
     tool: str = ""
     principal: str = ""
     time: datetime | None = None
-    """When it was written or said."""
+    """The time it was written or said."""
     trust: float = FULL_TRUST
     """0 to 1. Content derived from several sections has the least trust of them."""
     parents: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class Section:
     """One piece of a prompt.
 
     ``content`` is a text, or messages in the format of the IR's history. ``tokens`` is its count;
-    None where nobody counted yet. Raises InvalidArgumentError for a value outside its limits.
+    None if it is not counted yet. Raises InvalidArgumentError for a value outside its limits.
 
     >>> rule = Section(
     ...     "house-rules", "Never push to main.", provenance=Provenance("system"),
@@ -114,7 +114,7 @@ class Section:
     provenance: Provenance
     tokens: int | None = None
     min_tokens: int = 0
-    """A cut leaves at least so many. 0: the section may be left out."""
+    """A cut leaves at least this many. 0: the section may be left out."""
     priority: Priority = Priority.NORMAL
     relevance: float = 0.5
     """0 to 1. It decides among sections of one priority."""
@@ -176,7 +176,7 @@ def changed(section: Section, **values: Any) -> Section:
 
 
 def free_ids(taken: Iterable[str] = ()) -> FreeNames:
-    """Return ids of sections that are free: ``note~2`` where there is a ``note``."""
+    """Return ids of sections that are free: ``note~2`` if there is a ``note``."""
     return FreeNames(taken, "~")
 
 
@@ -201,7 +201,7 @@ class ToolDef:
     description: str = ""
     schema: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     raw: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
-    """The definition that came in. Its own provider gets the very same object."""
+    """The definition that came in. Its own provider gets the same object."""
     provider: str = field(default="", repr=False)
     """The provider whose shape `raw` has."""
     tokens: int | None = field(default=None, repr=False)
@@ -255,7 +255,7 @@ class SourceReport(NamedTuple):
     tokens: int = 0
     elapsed_ms: float = 0.0
     detail: str = ""
-    """Why the source is missing, in words; "" where it is not."""
+    """Why the source is missing, in words; "" if it is not."""
 
 
 class DroppedSection(NamedTuple):

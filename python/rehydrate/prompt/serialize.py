@@ -101,7 +101,7 @@ def _opened(document: Any) -> tuple[str, dict[str, Any]]:
 
 
 def as_json(value: dict[str, Any], indent: int | None = None) -> str:
-    """Return JSON text. It is escaped where it has half a surrogate pair: UTF-8 cannot hold it."""
+    """Return JSON text. It is escaped if it has half a surrogate pair: UTF-8 cannot hold it."""
     separators = (",", ":") if indent is None else None
     return _text.as_json(value, indent=indent, separators=separators)
 

@@ -25,11 +25,11 @@ Measure = Literal["names", "lines"]
 
 Steps = Sequence[Sequence[Message]]
 Choose = Callable[[Steps, Sequence[int], int, "str | None"], list[int]]
-"""Returns the steps to keep by their number: of whole steps, their costs, the budget, the query."""
+"""Returns the numbers of the steps to keep, from whole steps, costs, the budget and the query."""
 
 
 def _keeping(choose: Choose, cost: Cost) -> Compact:
-    """Return what keeps the chosen steps and every system message, in order."""
+    """Return a compactor that keeps the chosen steps and every system message, in order."""
 
     def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
         system = [i for i, message in enumerate(messages) if is_system(message)]

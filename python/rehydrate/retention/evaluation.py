@@ -48,16 +48,16 @@ class Row:
     strategy: str
     ratio: float
     used_later: float | None
-    """Share of the names used later that are still there; None where no session was cut."""
+    """Share of the names used later that are still there; None if no session was cut."""
     used_later_interval: Interval | None
     lines: float | None
-    """Share of the lines typed again that are still there; None where none were."""
+    """Share of the lines typed again that are still there; None if none were."""
     lines_interval: Interval | None
     answers: float | None
-    """Share of the messages that answer the questions; None where no session has any."""
+    """Share of the messages that answer the questions; None if no session has any."""
     answers_interval: Interval | None
     laid_down: float | None
-    """Share of the users' binding instructions that is still there; None where there were none."""
+    """Share of the users' binding instructions that is still there; None if there were none."""
     last_turn: float | None
     """Share of cases in which the last user turn is still there."""
     asked: float
@@ -67,7 +67,7 @@ class Row:
     """Share of the tokens that was really kept."""
     beside: float | None
     """The share that `compact_context` keeps at this row's own size, of the names (of the answers,
-    if no session was cut), where the strategy keeps more than it was asked for; None elsewhere."""
+    if no session was cut), if the strategy keeps more than it was asked for; None elsewhere."""
     violations: int
     """Number of provider rules broken, over all cases."""
     milliseconds: float
@@ -290,7 +290,7 @@ class _Compared(NamedTuple):
     own: Score
     """At the ratio itself, if it is a setting of `compact_context`."""
     alike: Score | None
-    """`compact_context` at the size of `score`, where that is more than what was asked for."""
+    """`compact_context` at the size of `score`, if that is more than what was asked for."""
 
 
 _Cases = list[dict[str, _Compared]]
@@ -300,7 +300,7 @@ class _Comparison:
     """Measures strategies at equal sizes, and leaves out those that fail.
 
     What must be kept may be more than a small ratio allows. `compact_context` says how much that
-    is; then every strategy is given as much. Who keeps still more is compared with
+    is; then every strategy is given as much. A strategy that keeps still more is compared with
     `compact_context` at that size.
     """
 

@@ -100,9 +100,9 @@ class Kept(list[Message]):
 QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
 CODING_CUTS = (0.3, 0.45, 0.6, 0.75, 0.9)
-"""Where a coding session is cut, in shares of its steps."""
+"""The cuts of a coding session, in shares of its steps."""
 SUPPORT_CUTS = (0.7,)
-"""Where a support conversation is cut: it is short, and its needs are known late."""
+"""The cuts of a support conversation: it is short, and its needs are known late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,15 @@ class Score:
     cost_ratio: float
     session: str = ""
     asked: float = 0.0
-    """Share of the tokens that it was asked to keep: the ratio, or more where all are to be of one
+    """Share of the tokens that it was asked to keep: the ratio, or more if all are to be of one
     size."""
     lines: float | None = None
-    """Share of the lines typed again that is still there; None where there were none."""
+    """Share of the lines typed again that is still there; None if there were none."""
     laid_down: float | None = None
-    """Share of the user's binding instructions that is still there; None where there were none, or
-    where they were not measured."""
+    """Share of the user's binding instructions that is still there; None if there were none, or
+    if they were not measured."""
     last_turn: float | None = None
-    """1 where the last user turn is still there, else 0; None where there was none."""
+    """1 if the last user turn is still there, else 0; None if there was none."""
     violations: int = 0
     """Provider rules that the output breaks and the input did not."""
     seconds: float = 0.0

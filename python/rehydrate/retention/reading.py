@@ -85,7 +85,7 @@ def read_claude_code(path: str | Path) -> Conversation:
 
     Progress lines, snapshots and the like are left out, and so is what the user took back. So is
     the agent's own summary of an automatic compaction: the messages it replaced are in the file,
-    and they are to be compacted.
+    and they must be compacted.
     """
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line) for line in lines if line.strip()]

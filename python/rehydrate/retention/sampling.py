@@ -132,7 +132,7 @@ def session_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def read_session_file(path: str | Path) -> list[Conversation]:
-    """Return every session in a file; raises UnreadableSessionError where one cannot be read."""
+    """Return every session in a file; raises UnreadableSessionError if one cannot be read."""
     path = Path(path)
     return _last_of_each([_conversation(*each, path) for each in _values(path)])
 

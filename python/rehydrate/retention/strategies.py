@@ -99,7 +99,7 @@ def named_strategy(name: str) -> Strategy:
 
     It is called with the messages, the query or None, and the ratio of the tokens to keep. It
     returns the messages that are left; some may be its own. Modules of the current folder are found
-    too. Raises InvalidArgumentError where there is no such function.
+    too. Raises InvalidArgumentError if there is no such function.
 
     >>> named_strategy("json:nothing")
     Traceback (most recent call last):

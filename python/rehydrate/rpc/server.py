@@ -71,7 +71,7 @@ class Server:
         }
 
     def answer(self, value: object) -> str | None:
-        """Return the reply to a request or a batch of them, as JSON; None where none is due."""
+        """Return the reply to a request or a batch of them, as JSON; None if none is due."""
         if isinstance(value, list) and value:
             replies = [reply for entry in value if (reply := self._answer_one(entry))]
             return f"[{','.join(replies)}]" if replies else None

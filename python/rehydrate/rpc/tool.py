@@ -126,6 +126,6 @@ def _whole(value: Any) -> Any:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return which of the names was probably meant, for an error; "" where none is like it."""
+    """Return which of the names was probably meant, for an error; "" if none is like it."""
     near = get_close_matches(name, names, n=1)
     return f", did you mean {near[0]!r}?" if near else ""

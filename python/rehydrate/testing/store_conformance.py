@@ -5,7 +5,7 @@
     def test_my_backend(tmp_path):
         check_all(lambda: MyStore(tmp_path / secrets.token_hex(4)))
 
-Each check takes a function that makes an empty store, and raises AssertionError where the store
+Each check takes a function that makes an empty store, and raises AssertionError if the store
 behaves otherwise. `CHECKS` lists them, so that a test framework can run each as one test.
 """
 

@@ -126,7 +126,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     }
     let pinned = selection.pinned_tokens;
     let led = selection.leader.map_or(0, |unit| u64::from(selection.unit_tokens[unit]));
-    // What is kept though it is divided is counted in its blocks, which may be more than the whole; and a leader is kept as
+    // A kept message that is divided is counted in its blocks, which may be more than the whole. A leader is kept as
     // its marks alone.
     let marks = excerpting.mark_counts.map(|mark| u64::from(counter.tokens_of(mark)));
     let apart: u64 = prepared

@@ -16,8 +16,8 @@ fuzz_target!(|text: &str| {
         assert_eq!(o200k as usize, bpe_openai::o200k_base().count(text), "o200k_base of {text:?}");
         assert_eq!(cl100k as usize, bpe_openai::cl100k_base().count(text), "cl100k_base of {text:?}");
     }
-    // A line break between letters always ends a piece, and begins one that ends before the next letter: what stands
-    // on its two sides is counted apart.
+    // A line break between letters always ends a piece, and begins one that ends before the next letter: the texts
+    // before and after it are counted separately.
     let [before, after] = ["x", "y"].map(|letter| format!("{letter}{text}{letter}"));
     let joined = format!("{before}\n{after}");
     assert_eq!(

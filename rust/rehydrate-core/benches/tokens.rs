@@ -1,4 +1,4 @@
-//! Token counting: our exact counters beside the `bpe-openai` crate, and the two estimates.
+//! Token counting: our exact counters compared with the `bpe-openai` crate, and the two estimates.
 //!
 //! `REHYDRATE_BENCH_TEXT` names a file to count instead of this crate's own source.
 //! A warm count finds its words in the thread's cache; a cold one runs on a fresh thread.

@@ -1,4 +1,4 @@
-//! WordPiece tokenising beside the `tokenizers` crate, one thread, in bytes a second.
+//! WordPiece tokenising compared with the `tokenizers` crate, one thread, in bytes per second.
 //!
 //! The texts are the crate's own sources, one generated text in scripts beyond ASCII and, when the folder is there, the
 //! strings of the real conversations in `../shared/data`: what an agent reads and writes, piece by piece.

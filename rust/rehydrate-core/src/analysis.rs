@@ -1,4 +1,4 @@
-//! Reading one text: scripts, words, stems, the names in it, what a user lays down in it.
+//! Reading one text: scripts, words, stems, its names, and the directives in it.
 pub(crate) mod bit_packing;
 pub mod directives;
 pub mod features;

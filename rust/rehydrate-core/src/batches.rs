@@ -7,16 +7,18 @@ use crate::engine::Engine;
 use crate::interrupt::{checkpoint, with_helper};
 use crate::tokens::Counter;
 
-/// So many rows are taken at once: few enough for both threads to end together, enough that taking them costs nothing.
+/// The number of rows taken at once: few enough for both threads to end together, and enough that taking them costs
+/// nothing.
 const TAKEN_ROWS: usize = 32;
 
-/// The tokens of each text; none for a row without one.
+/// The tokens of each text. None for a row without one.
 #[must_use]
 pub fn counts(engine: &Engine, texts: &[Option<&str>], counter: Counter) -> Vec<Option<u32>> {
     spread(texts, |text| text.map(|text| engine.count(text, counter)))
 }
 
-/// The vector of each text; none for a row without one, zeros for a text that the model knows nothing of, or fails at.
+/// The vector of each text. None for a row without one, zeros for a text of which the model knows nothing, or on which
+/// it fails.
 #[must_use]
 pub fn vectors(model: &dyn Embedder, texts: &[Option<&str>]) -> Vec<Option<Vec<f32>>> {
     spread(texts, |text| {

@@ -22,7 +22,7 @@ pub fn bytes_hash(bytes: &[u8], domain: u64) -> ContentHash {
 
 /// A value that a cache can hold: cheap to clone (an `Arc` inside), and of a known size.
 pub trait Cached: Clone {
-    /// Bytes of memory it takes, its allocation's included, its slot in the cache not.
+    /// Bytes of memory it takes, with its allocation and without its slot in the cache.
     fn held_bytes(&self) -> usize;
 }
 
@@ -32,9 +32,8 @@ type Map<V> = std::collections::HashMap<ContentHash, V, BuildHasherDefault<FxHas
 
 /// Values by content hash, at most about `capacity_bytes` of them.
 ///
-/// Two generations a shard stand in for a true LRU list: a hit in the old generation is moved to the young one, and
-/// when the young one has taken half the capacity the old one is dropped whole. A value in use stays alive through its
-/// clones.
+/// Two generations per shard replace a true LRU list: a hit in the old generation is moved to the young one, and when
+/// the young one has half the capacity the old one is dropped. A value in use stays alive through its clones.
 pub struct ContentCache<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
     young_bytes_limit: AtomicUsize,
@@ -58,7 +57,7 @@ impl<V: Cached> ContentCache<V> {
         Self { shards: std::array::from_fn(|_| shard()), young_bytes_limit: AtomicUsize::new(share(capacity_bytes)) }
     }
 
-    /// Hold at most about so many bytes from now on; what is more than that is forgotten, the older first.
+    /// Hold at most about this many bytes from now on. Older values beyond that are forgotten first.
     pub fn set_capacity(&self, capacity_bytes: usize) {
         let limit = share(capacity_bytes);
         self.young_bytes_limit.store(limit, Ordering::Relaxed);
@@ -67,13 +66,13 @@ impl<V: Cached> ContentCache<V> {
         }
     }
 
-    /// The value under `key` where it `suffices`.
+    /// The value under `key` if it `suffices`.
     pub fn find(&self, key: ContentHash, suffices: impl Fn(&V) -> bool) -> Option<V> {
         let limit = self.young_bytes_limit.load(Ordering::Relaxed);
         self.shard(key).get(key, limit).filter(suffices)
     }
 
-    /// The value under `key` where it `suffices`, or else what `grow` makes of it, or of nothing. `grow` runs outside the
+    /// The value under `key` if it `suffices`, or else what `grow` makes of it, or of nothing. `grow` runs outside the
     /// lock; when two threads make the same value, the first one in wins.
     pub fn get_or_grow(
         &self,
@@ -150,7 +149,7 @@ impl<V: Cached> Shard<V> {
         Some(self.insert(key, value, |_| true, limit))
     }
 
-    /// Hold at most `limit` bytes a generation, if need be by holding nothing.
+    /// Hold at most `limit` bytes per generation, even if that means holding nothing.
     fn shrink(&mut self, limit: usize) {
         if self.old.values().map(charge).sum::<usize>() > limit {
             self.old = Map::default();
@@ -160,7 +159,7 @@ impl<V: Cached> Shard<V> {
         }
     }
 
-    /// Put `value` in, unless what is there `suffices`; what is there then.
+    /// Put `value` in, unless the present value `suffices`. Returns the value that is there then.
     fn insert(&mut self, key: ContentHash, value: V, suffices: impl Fn(&V) -> bool, limit: usize) -> V {
         let charged = charge(&value);
         if self.young_bytes + charged > limit && !self.young.is_empty() {

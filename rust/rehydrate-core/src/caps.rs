@@ -1,4 +1,5 @@
-//! Tool results shown in part: a long one by its kind (JSON, log, diff, code, text), one that repeats without the repeated lines.
+//! Tool results shown in part: long ones by their kind (JSON, log, diff, code, text), repeated ones without the
+//! repeated lines.
 mod code;
 pub(crate) mod code_points;
 mod cut;

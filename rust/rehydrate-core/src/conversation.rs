@@ -1,4 +1,4 @@
-//! A conversation: its columns, what is derived from its texts, its long texts in blocks, and all of it made ready.
+//! A conversation: its columns, the analysis of its texts, its long texts in blocks, all prepared for selection.
 mod calls_first;
 mod in_place;
 pub(crate) mod message_parts;

@@ -1,4 +1,4 @@
-//! The door of a proxy on this machine: whose requests it takes, which targets, and which headers go on.
+//! The access rules of a proxy on this machine: the accepted clients and targets, and the headers that go on.
 use std::net::IpAddr;
 
 use rustc_hash::FxHashSet;
@@ -19,7 +19,7 @@ const OF_ONE_HOP: [&[u8]; 9] = [
     b"transfer-encoding",
     b"upgrade",
 ];
-/// A path is decoded so often: an upstream may do it again.
+/// The most times that a path is decoded: an upstream may do it again.
 const DECODINGS: usize = 3;
 
 /// Whether the other end of a connection is on this machine.
@@ -28,7 +28,7 @@ pub fn is_near(client: &str) -> bool {
     address_in(client).is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// The address that a text is, with or without the zone of an IPv6 address.
+/// The address in a text, with or without the zone of an IPv6 address.
 fn address_in(text: &str) -> Option<IpAddr> {
     match text.split_once('%') {
         Some((address, zone)) if !zone.is_empty() => address.parse().ok().map(IpAddr::V6),
@@ -36,7 +36,7 @@ fn address_in(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Whether `Host` is an address, which no other site can take, or localhost. Without one it is.
+/// Whether `Host` is an address, which no other site can have, or localhost. True without one.
 #[must_use]
 pub fn is_our_name(headers: &[Header<'_>]) -> bool {
     let Some((_, host)) = headers.iter().rfind(|(name, _)| *name == b"host") else { return true };
@@ -53,10 +53,10 @@ pub fn is_our_name(headers: &[Header<'_>]) -> bool {
     name.eq_ignore_ascii_case("localhost") || address_in(name).is_some()
 }
 
-/// The status and the reason for a request that does not go on; None: it does.
+/// The status and the reason for a request that does not go on. None if it does.
 ///
-/// A browser that a name of another site leads here sends that name as Host: on this machine the proxy, and a provider after
-/// it that asks for no key, would be open to any page.
+/// If the name of another site leads a browser here, it sends that name as Host. Without this check the proxy on this
+/// machine, and a provider that asks for no key, would be open to any page.
 #[must_use]
 pub fn refusal(client: Option<&str>, path: &[u8], headers: &[Header<'_>]) -> Option<(u16, &'static str)> {
     let is_there = |wanted: &[u8]| headers.iter().any(|(name, _)| *name == wanted);
@@ -64,7 +64,7 @@ pub fn refusal(client: Option<&str>, path: &[u8], headers: &[Header<'_>]) -> Opt
         return Some((403, "Host names another site; call the proxy by 127.0.0.1 or localhost"));
     }
     let reason = if !path.starts_with(b"/") || path.contains(&b'#') {
-        "the target is no path; send one that begins with / and has no #"
+        "the target isn't a path; send one that begins with / and has no #"
     } else if has_dots(path) {
         "the path has . or .. as a segment; send the path that is meant"
     } else if is_there(b"content-length") && is_there(b"transfer-encoding") {

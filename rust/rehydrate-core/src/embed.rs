@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// Anything that turns texts into vectors of one space.
 ///
-/// The built-in static model is one; a transformer or a user's own model are others. A row of zeros stands for "no
+/// The built-in static model is one; a transformer or a user's own model are others. A row of zeros means "no
 /// vector": a text the model knows nothing of.
 pub trait Embedder: Send + Sync {
     /// Name of the vector space; vectors of two spaces are never compared.
@@ -23,7 +23,7 @@ pub trait Embedder: Send + Sync {
     /// Write the L2-normalised vectors of `texts`, row after row, into `out` (`texts.len() * dim` values).
     ///
     /// # Errors
-    /// Errors of the model behind it; the caller goes on without vectors.
+    /// Errors of its model; the caller goes on without vectors.
     fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()>;
 }
 
@@ -70,7 +70,7 @@ pub fn normalize(vector: &mut [f32]) {
     }
 }
 
-/// Whether `vector` stands for a text that was really embedded.
+/// Whether `vector` is of a text that was really embedded.
 #[must_use]
 pub fn is_present(vector: &[f32]) -> bool {
     vector.iter().any(|&x| x != 0.0) && vector.iter().all(|x| x.is_finite())

@@ -1,4 +1,4 @@
-//! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
+//! The facade: a conversation in, the same conversation with the analysis of its texts out. It only wires the parts.
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,19 +19,20 @@ use crate::tokens::Counter;
 /// Bytes of derived data a process keeps by default.
 pub const DEFAULT_CACHE_BYTES: usize = 320 << 20;
 static SHARED_CACHE_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CACHE_BYTES);
-/// The part of the cache that holds vectors of other models than the built-in one; the rest is for what is read in texts.
+/// The part of the cache for vectors of models other than the built-in one. The rest is for the analysis of texts.
 const VECTORS_SHARE: usize = 5;
-/// The part of the rest that holds where long texts are divided: a few dozen bytes for each of their blocks.
+/// The part of the rest for the division of long texts: a few dozen bytes for each block.
 const DIVISIONS_SHARE: usize = 8;
-/// The part of the rest that holds what is shown of long tool results.
+/// The part of the rest for the shown parts of long tool results.
 const SHOWN_SHARE: usize = 16;
 
-/// From so many bytes of new texts on a second thread helps: reading them takes twenty times as long as starting it.
+/// From this many bytes of new texts on a second thread helps: reading them takes twenty times as long as starting it.
 const HELPED_BYTES: usize = 64 << 10;
 /// The bytes that are hashed in the time of one step.
 const HASHED_BYTES_A_STEP: usize = 64;
 
-/// How many threads may compute at once; found out once, since it takes as long as a small conversation.
+/// The number of threads that may compute at once. It is found out once, since that takes as long as a small
+/// conversation.
 fn cores() -> usize {
     static CORES: AtomicUsize = AtomicUsize::new(0);
     match CORES.load(Ordering::Relaxed) {
@@ -44,7 +45,7 @@ fn cores() -> usize {
     }
 }
 
-/// Everything that outlives a call: the cache of what was derived from texts.
+/// The state that outlives a call: the cache of derived values.
 pub struct Engine {
     cache: ContentCache<TextAnalysis>,
     divisions: ContentCache<CachedDivision>,
@@ -52,7 +53,7 @@ pub struct Engine {
     vectors: ContentCache<CachedVector>,
 }
 
-/// The bytes of each cache, of so many in all.
+/// The bytes of each cache, by the bytes of all.
 struct Shares {
     cache: usize,
     divisions: usize,
@@ -82,8 +83,8 @@ impl Engine {
         }
     }
 
-    /// The engine that all callers of a process share. A forked child has one of its own, with an empty cache: in its
-    /// parent's a lock may be held by a thread that the child does not have.
+    /// The engine that all callers of a process share. A forked child has one of its own, with an empty cache: a lock
+    /// of the parent's cache may be held by a thread that the child does not have.
     #[must_use]
     pub fn shared() -> &'static Self {
         static FIRST: OnceBox<OfProcess> = OnceBox::new();
@@ -101,8 +102,8 @@ impl Engine {
         }
     }
 
-    /// Count and analyse every text of `conversation`. `counts`, where the caller counts by a measure of its own, has the
-    /// tokens of each piece and `counter` is not asked.
+    /// Count and analyse every text of `conversation`. If the caller counts by its own measure, `counts` has the tokens
+    /// of each piece, and `counter` is not asked.
     ///
     /// # Errors
     /// Columns that do not fit each other.
@@ -136,7 +137,7 @@ impl Engine {
         })
     }
 
-    /// The same, with the long texts that `excerpting` allows divided into blocks that may be kept one by one.
+    /// The same, with the long texts that `excerpting` allows divided into blocks, which are kept one by one.
     ///
     /// # Errors
     /// As [`Engine::prepare`].
@@ -213,7 +214,7 @@ impl Engine {
         Ok(prepared)
     }
 
-    /// Where nothing is compared: read the newest text that says anything, which shows whether the model works.
+    /// If nothing is compared, read the newest text that says anything, which shows whether the model works.
     fn read_newest(&self, analyses: &mut [TextAnalysis], pieces: &[Piece<'_>], wanted: &Wanted) {
         let needs = wanted.needs;
         let Some(model) = needs.model.filter(|_| !needs.bags && !needs.vectors) else { return };
@@ -233,14 +234,14 @@ impl Engine {
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
     }
 
-    /// What is shown of a text that is capped so; None where it fits whole. The text is UTF-8, as
+    /// The shown part of a capped text. None if the text fits whole. The text is UTF-8, as
     /// [`encoded`](crate::caps::encoded) writes it.
     pub fn cap(&self, text: &[u8], options: &Options<'_>) -> Option<Arc<Shown>> {
         let key = CachedShown::key(text, options);
         self.shown.get_or_grow(key, |_| true, |_| CachedShown::of(text, options)).0
     }
 
-    /// The raw count of a divided text, or of a block of it. One of a tool's input is a string inside of JSON, and is
+    /// The raw count of a divided text, or of a block of it. A text of a tool's input is a string inside JSON, and is
     /// counted as it is written there.
     fn count_in_place(&self, piece: Piece<'_>, analysis: &TextAnalysis, counter: Counter) -> u32 {
         if piece.kind != PieceKind::ToolInput {
@@ -251,7 +252,7 @@ impl Engine {
         self.analysis(written, &wanted).count(counter).unwrap_or_default()
     }
 
-    /// Have the shared engine, and those of children forked later, hold about so many bytes.
+    /// Have the shared engine, and those of children forked later, hold about this many bytes.
     pub fn limit_shared(cache_bytes: usize) {
         SHARED_CACHE_BYTES.store(cache_bytes, Ordering::Relaxed);
         let (shared, mut set) = (Self::shared(), None);
@@ -266,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// How many bytes that is now.
+    /// The number of bytes held now.
     pub fn shared_limit() -> usize {
         SHARED_CACHE_BYTES.load(Ordering::Relaxed)
     }
@@ -286,13 +287,13 @@ impl Engine {
         texts + self.vectors.held_bytes()
     }
 
-    /// The vector of a text in the space of a model, where it was kept.
+    /// The vector of a text in the space of a model, if it was kept.
     #[must_use]
     pub fn vector(&self, space: &[u8], text: &[u8]) -> Option<Arc<[f32]>> {
         self.vectors.find(CachedVector::key(space, text), |_| true).map(|found| found.0)
     }
 
-    /// Keep the vector of a text; zeros are none, and are not kept.
+    /// Keep the vector of a text. Zeros aren't a vector, and are not kept.
     pub fn keep_vector(&self, space: &[u8], text: &[u8], vector: &[f32]) {
         if vector.iter().any(|&x| x != 0.0) {
             let kept = CachedVector(vector.into());
@@ -347,14 +348,14 @@ impl Engine {
     }
 }
 
-/// The engine of a process; after it, in a forked child, the child's. What a child inherits stays as it is, unused.
+/// The engine of a process. After a fork the child has its own. The inherited one stays as it is, unused.
 struct OfProcess {
     process: u32,
     engine: Engine,
     of_child: OnceBox<OfProcess>,
 }
 
-/// How raw counts become tokens.
+/// The conversion of raw counts to tokens.
 #[derive(Clone, Copy)]
 struct Rounding {
     counter: Counter,
@@ -363,7 +364,7 @@ struct Rounding {
 }
 
 impl Rounding {
-    /// Tokens of texts that are counted together, and of the media beside them.
+    /// Tokens of texts that are counted together, and of their media.
     fn sum(self, raw_counts: impl IntoIterator<Item = u32>, media_tokens: u32) -> u32 {
         let raw = raw_counts.into_iter().fold(0_u32, u32::saturating_add);
         let tokens = if self.is_own { raw } else { self.counter.tokens_of(raw) };

@@ -1,4 +1,4 @@
-//! The one error type of the core: what was given, what the limit is, what to do.
+//! The one error type of the core: the value, the limit, and the remedy.
 
 /// Everything that can go wrong in the core.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,13 +6,13 @@ pub enum Error {
     /// A model file or vocabulary that cannot be used.
     #[error("model: {0}")]
     Model(String),
-    /// A file of a transformer, or the library that runs it, that cannot be used: which, why, and what to do.
+    /// A file of a transformer, or the library that runs it, that cannot be used: which, why, and the remedy.
     #[error("{path}: {problem}; {remedy}")]
     ModelFile { path: String, problem: String, remedy: String },
     /// Arguments that contradict each other or lie outside their range.
     #[error("{0}")]
     Argument(String),
-    /// A memory's file that cannot be used as asked: which, why, and what to do.
+    /// A memory's file that cannot be used as asked: which, why, and the remedy.
     #[error("{path}: {problem}; {remedy}")]
     Store { kind: StoreProblem, path: String, problem: String, remedy: String },
     /// The caller's interrupt check asked to stop (Ctrl-C); nothing was changed.
@@ -27,7 +27,7 @@ pub enum StoreProblem {
     Busy,
     /// No room left on the disk.
     Full,
-    /// A write to what may only be read.
+    /// A write to something read-only.
     ReadOnly,
     /// A call after it was closed.
     Closed,
@@ -39,7 +39,7 @@ pub enum StoreProblem {
     Newer,
     /// A purge that could not remove every file.
     Remains,
-    /// Somebody else wrote what this caller believed to be the only one to write.
+    /// Another writer wrote to something that this caller believed to be its own.
     Conflict,
     /// Anything else that files and operating systems do.
     Other,

@@ -1,6 +1,6 @@
-//! The meaning of an error of a provider's: whether the prompt must be shorter, or to ask again may help.
+//! The meaning of a provider's error: whether the prompt must be shorter, or whether asking again may help.
 
-/// The way out for the one who asked.
+/// The remedy for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The prompt is too long: make it shorter.
@@ -13,7 +13,7 @@ pub enum Failure {
     Refused,
 }
 
-/// The answers of each provider and server to a prompt that is too long, in lower case.
+/// The words of each provider and server for a prompt that is too long, in lower case.
 const OVERFLOWS: [&str; 21] = [
     "prompt is too long",               // Anthropic: "prompt is too long: 207791 tokens > 200000"
     "exceed context limit",             // Anthropic, with max_tokens: "178959 + 64000 > 200000"
@@ -45,7 +45,7 @@ const OVERFLOW_CODES: [&str; 5] = [
     "model_context_window_exceeded", // Anthropic
 ];
 const NO_CREDIT: [&str; 3] = ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active"];
-/// A request above the limit per minute never fits: OpenAI's and Groq's words for it, and how far apart they are.
+/// A request above the limit per minute never fits: the words of OpenAI and Groq for it, and how far apart they are.
 const TOO_LARGE: (&str, usize, &str) = ("request too large for ", 300, "tokens per min");
 
 /// The meaning of an error with this status, message, and type or codes.
@@ -74,7 +74,7 @@ fn says_too_long(message: &str) -> bool {
     OVERFLOWS.iter().any(|known| message.contains(known)) || is_too_large()
 }
 
-/// The status that the type of an error means: one inside of a stream comes with status 200.
+/// The status of an error by its type: an error inside a stream comes with status 200.
 pub fn status_of(kind: &str) -> Option<u16> {
     Some(match kind {
         "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" => 400,
@@ -91,7 +91,7 @@ pub fn status_of(kind: &str) -> Option<u16> {
     })
 }
 
-/// The status that a code of Bedrock's means, of an answer or of an event of a stream.
+/// The status of a Bedrock error code, in an answer or in an event of a stream.
 pub fn status_of_aws(code: &str) -> Option<u16> {
     let code = code.to_lowercase();
     Some(match code.strip_suffix("exception").unwrap_or(&code) {

@@ -19,11 +19,11 @@ pub use self::guarded::{Guarded, Refused};
 use crate::error::Result;
 use crate::interrupt::poll;
 
-/// How often somebody who waits looks again.
+/// The pause before a waiting call looks again.
 const PAUSE: Duration = Duration::from_micros(200);
 /// How long a fork waits for calls that are under way.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long calls, and other forks, wait for a fork that has begun.
+/// The time that calls, and other forks, wait for a fork that has begun.
 const HOOKS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How many forks are under way.
@@ -181,7 +181,7 @@ mod tests {
     fn a_second_fork_does_not_wait_for_ever_for_the_first() {
         let first = guard(&CALLS);
         thread::scope(|scope| {
-            // Would hang the test: nothing lets go of the first meanwhile.
+            // This would hang the test: nothing releases the first meanwhile.
             scope.spawn(|| drop(guard(&CALLS))).join().unwrap();
         });
         drop(first);

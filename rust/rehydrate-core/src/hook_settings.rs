@@ -1,4 +1,5 @@
-//! An agent's settings, edited as a text: lists of hooks by event, `{"hooks": {"Stop": [...]}}`. All else stays byte for byte.
+//! An agent's settings, edited as a text: lists of hooks by event, `{"hooks": {"Stop": [...]}}`. Everything else stays
+//! byte for byte.
 use std::collections::BTreeMap;
 
 use crate::analysis::python_re::is_space;
@@ -9,7 +10,7 @@ const HOOKS: &str = "hooks";
 
 type Result<T> = std::result::Result<T, NotJson>;
 
-/// The settings with a group of hooks more for each event; a group is JSON with an indent of two.
+/// The settings with one more group of hooks for each event. A group is JSON with an indent of two.
 ///
 /// # Errors
 /// [`NotJson`] for what isn't a JSON object, or nested too deeply.
@@ -37,8 +38,8 @@ pub fn with_hooks(text: &[u32], groups: &[(String, String)]) -> Result<Vec<u32>>
 
 /// The settings without some groups of hooks: their numbers, by event.
 ///
-/// An event, and the hooks, that are empty then are left out too, but for those that are `kept`: an event by its name, the hooks
-/// by "".
+/// An event, or the hooks, that are empty then are left out too, except those that are `kept`: an event by its name,
+/// the hooks by "".
 ///
 /// # Errors
 /// As `with_hooks`.
@@ -84,7 +85,7 @@ fn added(text: &[u32], start: usize, name: Option<&str>, value: &str, depth: usi
     })
 }
 
-/// The text without a part of the object or array that begins there, and without the comma that parted it.
+/// The text without a part of the object or array that begins there, and without the comma that separated it.
 fn removed(text: &[u32], start: usize, number: usize) -> Result<Vec<u32>> {
     let parts = json_members(text, start)?;
     let Some(part) = parts.get(number) else { return Err(NotJson) };

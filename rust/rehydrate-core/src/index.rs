@@ -1,10 +1,10 @@
-//! The index of a memory: immutable segments of entries, and a view over them that finds the relevant and the like.
+//! The index of a memory: immutable segments of entries, and a view over them that finds relevant and similar entries.
 //!
 //! ```text
 //! Entry, Entry, …  -> Segment::build -> bytes -> Segment::open -> View::new([oldest, …, newest]) -> search, recall
 //! ```
-//! No files and no database here: bytes in, bytes out. What a segment holds can be made again from the entries, so that
-//! damage loses nothing: [`Segment::open`] refuses it and the caller builds anew.
+//! No files and no database here: bytes in, bytes out. A segment can be made again from the entries, so damage loses
+//! nothing: [`Segment::open`] refuses it and the caller builds again.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Stopping long work: a caller says how to ask whether to stop, long loops ask between bounded pieces of work.
+//! Stopping long work: a caller gives a check whether to stop, and long loops call it between bounded pieces of work.
 //!
-//! A stop unwinds from wherever it was asked for, so that no signature on the way has to speak of it. Whatever is shared
-//! between calls is stored in one step when it is complete, so an unwound call leaves nothing half done.
+//! A stop unwinds from the place of the check, so no signature on the way needs to mention it. Values shared between
+//! calls are stored in one step when they are complete, so an unwound call leaves nothing half done.
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// How long work goes on before the caller is asked again: asking may cost it a lock.
+/// The time that work goes on before it asks the caller again. Asking may cost a lock.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The payload that unwinds.
@@ -30,7 +30,7 @@ thread_local! {
 /// Run `work`; as soon as `wants_stop` says so, it ends.
 ///
 /// # Errors
-/// [`Error::Interrupted`] where it was stopped, else what `work` returns.
+/// [`Error::Interrupted`] if it was stopped, else what `work` returns.
 ///
 /// ```
 /// use rehydrate_core::error::Error;
@@ -48,8 +48,8 @@ pub fn interruptible<T>(wants_stop: fn() -> bool, work: impl FnOnce() -> Result<
     outcome.unwrap_or_else(|panic| if panic.is::<Stop>() { Err(Error::Interrupted) } else { resume_unwind(panic) })
 }
 
-/// A place where long work may stop; costs a clock's look, so some hundred kilobytes of text or thousands of messages
-/// belong between two.
+/// A place where long work may stop. It costs reading the clock, so some hundred kilobytes of text or thousands of
+/// messages should be between two.
 pub fn checkpoint() {
     if poll().is_err() {
         resume_unwind(Box::new(Stop)); // unlike a panic, without a word on standard error
@@ -59,7 +59,7 @@ pub fn checkpoint() {
 /// The same for work that must end in order, because other threads take part in it.
 ///
 /// # Errors
-/// [`Error::Interrupted`] where it is to stop.
+/// [`Error::Interrupted`] if it is to stop.
 pub fn poll() -> Result<()> {
     let Some(watch) = WATCH.get() else { return Ok(()) };
     if watch.asked.elapsed() < INTERVAL {
@@ -81,7 +81,7 @@ fn is_left() -> bool {
     LEFT.with_borrow(|left| left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed)))
 }
 
-/// Says so however this thread leaves: by a stop, by a panic, or done.
+/// Sets the flag however this thread ends: by a stop, by a panic, or done.
 struct Leave(Arc<AtomicBool>);
 
 impl Drop for Leave {
@@ -91,16 +91,16 @@ impl Drop for Leave {
 }
 
 thread_local! {
-    /// Whether this thread is one of several that share the cores, so that another beside it would only be in the way.
+    /// Whether this thread is one of several that share the cores, so that a helper would only be in the way.
     static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Have this thread compute without helpers, or with them again; whether it did without them before.
+/// Makes this thread compute without helpers, or with them again. Returns whether it did without them before.
 pub fn set_alone(alone: bool) -> bool {
     ALONE.replace(alone)
 }
 
-/// Two pieces of work at once, `there` in a thread of its own: where one stops or panics, so does the other.
+/// Two pieces of work at once, `there` in a thread of its own. If one stops or panics, so does the other.
 pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     if ALONE.get() {
         return (here(), there());
@@ -111,7 +111,7 @@ pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() ->
         let (send, receive) = mpsc::sync_channel(1);
         let beside = scope.spawn(move || {
             LEFT.set(Some(left));
-            // Where it was stopped nobody waits for it.
+            // If it was stopped, nobody waits for the result.
             let _ = interruptible(is_left, || Ok(there())).map(|done| send.send(done));
         });
         let done = here();
@@ -127,8 +127,8 @@ pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() ->
     })
 }
 
-/// The same `work` on this thread and on one beside it, if there may be another; each takes from what is shared until
-/// nothing is left. Where one stops or panics, so does the other.
+/// The same `work` on this thread and on a helper, if one is allowed; each takes from what is shared until
+/// nothing is left. If one stops or panics, so does the other.
 pub(crate) fn with_helper(work: impl Fn() + Sync) {
     if ALONE.get() {
         return work();
@@ -140,7 +140,7 @@ pub(crate) fn with_helper(work: impl Fn() + Sync) {
         let shared = &work;
         let beside = std::thread::Builder::new().spawn_scoped(scope, move || {
             LEFT.set(Some(left));
-            // Where it was stopped nobody waits for it.
+            // If it was stopped, nobody waits for the result.
             let ended = interruptible(is_left, || {
                 shared();
                 Ok(())
@@ -175,7 +175,7 @@ impl Pace {
         }
     }
 
-    /// The same for a step that takes as long as so many, or a little more: a clock's look costs as much as fifty.
+    /// The same for a step that takes as long as `steps`, or a little more: reading the clock costs as much as fifty.
     #[inline]
     pub fn step_by(&mut self, steps: usize) {
         let steps = u16::try_from(steps).unwrap_or(u16::MAX);

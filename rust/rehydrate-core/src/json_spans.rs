@@ -1,4 +1,4 @@
-//! Where the values of a JSON text are. It is not checked here: who reads the values does that.
+//! The places of the values of a JSON text. The text is not checked here: the reader of the values does that.
 use memchr::memchr2;
 
 /// The place after the white space that JSON allows.
@@ -6,7 +6,7 @@ pub fn skip_blank(text: &[u8], at: usize) -> usize {
     text[at..].iter().position(|byte| !b" \t\r\n".contains(byte)).map_or(text.len(), |blank| at + blank)
 }
 
-/// Where the value that begins here ends; None where there is none, or no end.
+/// The end of the value that begins here. None if there is none, or it has no end.
 pub fn end_of_value(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at)? {
         b'"' => end_of_string(text, at),
@@ -47,8 +47,8 @@ fn end_of_string(text: &[u8], opening: usize) -> Option<usize> {
     }
 }
 
-/// The parts of the object or the array that opens here, each read by `read`, which gets where it begins and gives where it
-/// ends; returns where it all ends, None where a comma or the end is missing.
+/// The parts of the object or the array that opens here. `read` reads each: it gets its beginning and returns its end.
+/// Returns the end of the whole. None if a comma or the end is missing.
 pub fn each_part<E>(
     text: &[u8],
     opening: usize,

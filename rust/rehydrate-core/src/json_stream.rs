@@ -1,7 +1,8 @@
 //! A stream of bytes split into JSON values, in any layout and with reads that end anywhere.
 //!
-//! Values may be pretty-printed, concatenated, a line each or several a line, with or without `Content-Length` headers. A value
-//! ends where its own brackets do, so nothing else is needed to find the next one. Only the value being read is held in memory.
+//! Values may be pretty-printed, concatenated, one per line or several per line, with or without `Content-Length`
+//! headers. A value ends at its own closing bracket, so nothing else is needed to find the next one. Only the value
+//! being read is held in memory.
 //!
 //! Input that is not JSON is reported once and skipped. A truncated request is detected early, by a bracket that cannot be there
 //! or a line end inside a string. Reading goes on at the next line that begins a value and is indented no deeper than the broken
@@ -20,26 +21,26 @@ const ENDED: &str = "it ends before its brackets do";
 pub enum Found {
     /// Between brackets, or a string.
     Value(Vec<u8>),
-    /// A number, a literal, or rubbish: if it isn't JSON, [`Splitter::skip_line`] is to be called.
+    /// A number, a literal, or rubbish: if it isn't JSON, call [`Splitter::skip_line`].
     Word(Vec<u8>),
     /// A line inside a broken value, which may be a whole request.
     Line(Vec<u8>),
-    /// Why what is skipped now isn't JSON.
+    /// Why the skipped text isn't JSON.
     Broken(String),
 }
 
-/// Takes bytes in pieces of any size; gives values as soon as they are complete.
+/// Takes bytes in pieces of any size. Gives values as soon as they are complete.
 pub struct Splitter {
     max: usize,
     buffer: Vec<u8>,
-    /// Where in the buffer begins what is left of it.
+    /// The beginning of the unread part of the buffer.
     head: usize,
-    /// Up to where the present value is read, from the head.
+    /// The place up to which the present value is read, from the head.
     at: usize,
     /// The brackets that are open; empty between values.
     open: Vec<u8>,
     in_string: bool,
-    /// The last byte that was not blank: tells whether a value can begin here.
+    /// The last byte that was not blank. It decides whether a value can begin here.
     last: u8,
     /// Indentation of the line on which the present value began.
     indent: usize,
@@ -51,7 +52,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Refuses values of more than so many bytes.
+    /// Refuses values of more than this many bytes.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
@@ -81,7 +82,7 @@ impl Splitter {
         self.buffer.extend_from_slice(data);
     }
 
-    /// The next part that is complete; when the stream has ended, also what is left of it.
+    /// The next complete part. At the end of the stream, also the rest of it.
     pub fn next(&mut self, ended: bool) -> Option<Found> {
         while self.found.is_empty() && self.step(ended) {}
         if self.found.is_empty() {
@@ -101,7 +102,7 @@ impl Splitter {
     /// Skips the rest of a line whose word wasn't JSON.
     pub fn skip_line(&mut self) {
         self.skipping = true;
-        // No value has begun, so that its indentation says nothing: any next line will do.
+        // No value has begun, so its indentation says nothing: any next line will do.
         self.indent = self.max;
     }
 
@@ -305,7 +306,8 @@ fn begins_value(byte: u8) -> bool {
     b"{[\"".contains(&byte)
 }
 
-/// Where the inside of a string ends: at its quote, at a byte that it cannot have, or at a backslash that nothing follows.
+/// The end of the inside of a string: at its quote, at a byte that it cannot have, or at a backslash that nothing
+/// follows.
 fn string_end(text: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = text.get(at) {
         at += match byte {

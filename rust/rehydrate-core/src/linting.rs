@@ -1,4 +1,4 @@
-//! Tokens that a prompt or a session wastes, and what breaks its caching: a rule for each way.
+//! Tokens that a prompt or a session wastes, and content that breaks its caching: a rule for each.
 mod growth;
 mod prefix;
 mod searches;
@@ -14,17 +14,17 @@ use crate::tokens::Counter;
 /// A text of the prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// Where it is, such as `history[12]`.
+    /// Its place, such as `history[12]`.
     pub place: &'a str,
     pub text: &'a str,
     pub kind: PieceKind,
     pub tokens: i64,
     pub role: &'a str,
-    /// How many requests were answered before it was added.
+    /// The number of requests that were answered before it was added.
     pub step: i64,
-    /// Of a tool's result: the name of the tool.
+    /// For a tool's result: the name of the tool.
     pub tool: &'a str,
-    /// Of a tool's result: the input of its call, as compact JSON.
+    /// For a tool's result: the input of its call, as compact JSON.
     pub asked: &'a str,
 }
 
@@ -49,7 +49,7 @@ pub struct Segment<'a> {
     pub is_dynamic: bool,
 }
 
-/// The sizes from which on a prompt is compacted, is not sent, and which a compaction leaves.
+/// The sizes from which on a prompt is compacted or not sent, and the size that a compaction leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     pub soft: i64,
@@ -64,16 +64,16 @@ pub struct Subject<'a> {
     pub texts: Vec<Text<'a>>,
     /// The first text of the current prompt: a transcript goes on after a compaction.
     pub begins: usize,
-    /// The texts before them, which are sent with every request: the system's.
+    /// The texts before them, which are sent with every request: the system text.
     pub fixed: Vec<Text<'a>>,
-    /// The system text of each of a session's requests, where these are known.
+    /// The system text of each of a session's requests, if these are known.
     pub systems: Vec<Text<'a>>,
     pub tools: Vec<Tool<'a>>,
-    /// The prompt as it is sent, where its cache marks are known.
+    /// The prompt as it is sent, if its cache marks are known.
     pub segments: Vec<Segment<'a>>,
     /// Cache marks in it.
     pub marks: usize,
-    /// Whether it is a whole prompt for a provider that caches only what is marked.
+    /// Whether it is a whole prompt for a provider that only caches marked prefixes.
     pub marks_cache: bool,
     pub media_tokens: i64,
     /// Those before the current prompt.
@@ -114,7 +114,7 @@ impl<'a> Subject<'a> {
         sum(self.now()) + self.media_tokens - self.media_before
     }
 
-    /// How many requests were answered.
+    /// The number of requests that were answered.
     #[must_use]
     pub fn steps(&self) -> i64 {
         self.texts.last().map_or(0, |last| last.step + i64::from(last.role == "assistant"))
@@ -129,7 +129,7 @@ fn sum(texts: &[Text<'_>]) -> i64 {
     texts.iter().map(|text| text.tokens).sum()
 }
 
-/// How grave a finding is, the mildest first.
+/// The severity of a finding, the mildest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Good to know.
@@ -172,7 +172,7 @@ impl Finding {
 
 type Rule = fn(&Subject<'_>) -> Vec<Finding>;
 
-/// The name of a rule, what it looks for, and the rule.
+/// The name of a rule, its purpose, and the rule.
 type Named = (&'static str, &'static str, Rule);
 
 /// Rules about single texts: a text that one of them reports is not reported by a later one.
@@ -193,12 +193,12 @@ const OTHER_RULES: [Named; 6] = [
     ("breakpoints", "cache marks too many, too early or missing", prefix::breakpoints),
 ];
 
-/// Every rule: its name, and what it looks for.
+/// Every rule: its name, and its purpose.
 pub fn rules() -> impl Iterator<Item = (&'static str, &'static str)> {
     TEXT_RULES.into_iter().chain(OTHER_RULES).map(|(name, about, _)| (name, about))
 }
 
-/// The findings of the rules of these names, each with the name of its rule; the gravest first.
+/// The findings of the rules of these names, each with the name of its rule; the most severe first.
 #[must_use]
 pub fn lint(subject: &Subject<'_>, names: &[&str]) -> Vec<(&'static str, Finding)> {
     let mut findings = Vec::new();

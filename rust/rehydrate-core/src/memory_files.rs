@@ -1,4 +1,4 @@
-//! Files that a model keeps as its memory: how folders, files and places in them are shown.
+//! Files that a model keeps as its memory, and how folders, files and places in them are shown.
 //!
 //! The words are those of Anthropic's documentation of the memory tool (`memory_20250818`).
 use std::collections::BTreeMap;
@@ -59,8 +59,8 @@ fn human_size(size: usize) -> String {
     if value.fract() == 0.0 { format!("{value:.0}{unit}") } else { format!("{value:.1}{unit}") }
 }
 
-/// The lines of a file from one to another with their numbers, as many as a view may have; `range` gets the number of lines
-/// and gives the first and the last. An error is the answer to the model.
+/// The lines of a file from one to another with their numbers, as many as a view may have. `range` gets the number of
+/// lines and gives the first and the last. An error is the answer to the model.
 pub fn shown_file<E: From<String>>(
     path: &str,
     text: &str,
@@ -123,7 +123,7 @@ pub fn lines_with(text: &str, wanted: &str) -> String {
     numbers.join(", ") + more
 }
 
-/// The text with another one after so many of its lines; None where it has fewer, whose number is the error.
+/// The text with another one after line number `line`. If it has fewer lines, their number is the error.
 pub fn inserted(text: &str, line: Option<usize>, added: &str) -> Result<String, usize> {
     let mut lines: Vec<_> = text.split('\n').collect();
     if lines.last() == Some(&"") {

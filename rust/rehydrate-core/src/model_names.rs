@@ -1,8 +1,8 @@
-//! Names of models, as providers, gateways and routers spell them: the row of a table that one means, and whose it is.
+//! Names of models, as providers, gateways and routers spell them: the row of a table for a name, and its provider.
 use once_cell::race::OnceBox;
 use regex::Regex;
 
-/// A longer name is nobody's.
+/// The most characters of a name. A longer one is unknown.
 const LONGEST: usize = 256;
 
 /// A pattern that is compiled at its first use.
@@ -35,7 +35,7 @@ static MAKERS: [(Shape, &str); 3] = [
     (Shape::new(r"^(ft:)?(chatgpt|codex|gpt|o\d)\b"), "openai_chat"),
 ];
 
-/// Which of the names of a table a model's name means, with or without vendor, date and revision: the longest that fits.
+/// The name of a table that a model's name means, with or without vendor, date and revision: the longest match.
 #[must_use]
 pub fn known_name<'a>(model: &str, names: &[&'a str]) -> Option<&'a str> {
     if let Some(known) = names.iter().find(|&&name| name == model) {
@@ -54,7 +54,7 @@ pub fn known_name<'a>(model: &str, names: &[&'a str]) -> Option<&'a str> {
     })
 }
 
-/// The provider that a model's name suggests; an id or an ARN of Bedrock's means Converse.
+/// The provider that a model's name suggests. An id or an ARN of Bedrock means Converse.
 #[must_use]
 pub fn provider_of(model: &str) -> Option<&'static str> {
     let lowered = model.to_lowercase();

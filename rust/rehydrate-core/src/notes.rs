@@ -1,6 +1,6 @@
-//! What a thread's and a memory's notes are read from: plain text, commands, summaries, notes of a folder.
+//! Reading the notes of threads and memories: plain text, commands, summaries, notes of a folder.
 //!
-//! Everything here gives places of a text, so that what is kept of it is kept word for word.
+//! Everything here gives places of a text, so that its parts are kept word for word.
 mod chunks;
 mod commands;
 mod cues;

@@ -1,4 +1,4 @@
-//! Packing into a token budget, and the repair of the first turn that is kept.
+//! Packing into a token budget, and the repair of the first kept turn.
 mod bucket_queue;
 pub(crate) mod feature_lists;
 pub(crate) mod first_turn_repair;

@@ -1,6 +1,6 @@
-//! A provider's cache of the prompts that it was sent: what of each it reads and writes.
+//! A provider's cache of the prompts that it was sent: the tokens of each that it reads and writes.
 //!
-//! A cache that goes by marks keeps the prefixes that end at one, and looks for one from each mark back over some blocks. An
+//! A cache with marks keeps the prefixes that end at one, and looks for one from each mark back over some blocks. An
 //! automatic one keeps every prefix, in steps. Both keep nothing shorter than a minimum, and drop a prefix that was not used for
 //! its time to live; reading it restarts that time.
 mod shortened;
@@ -15,7 +15,7 @@ pub use shortened::{Policy, SUMMARY_TOKENS, Sent, Shortened};
 /// Marks that a provider takes in a prompt.
 pub const MAX_MARKS: usize = 4;
 
-/// How a provider caches.
+/// The rules of a provider's cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Every prefix is kept, not only those that end at a mark.
@@ -37,7 +37,7 @@ pub struct Rules {
 pub struct Segment<'a> {
     /// Equal for equal contents.
     pub digest: Cow<'a, str>,
-    /// What it adds to the prompt.
+    /// The tokens that it adds to the prompt.
     pub tokens: i64,
     /// Its content blocks.
     pub blocks: i64,
@@ -70,7 +70,7 @@ pub struct PromptCache {
     now: f64,
     /// A prefix is the prefix before it and a digest. They are numbered as they come, so that equal ones have equal numbers.
     nodes: FxHashMap<(usize, String), usize>,
-    /// When each is dropped, by number.
+    /// The time at which each is dropped, by number.
     expires: Vec<f64>,
 }
 
@@ -81,7 +81,7 @@ impl PromptCache {
         Self { rules, now: 0.0, nodes: FxHashMap::default(), expires: vec![-1.0] }
     }
 
-    /// The tokens of a prompt that are read and written, when it comes so many seconds later; it is kept from now on.
+    /// The tokens of a prompt that are read and written, if it comes `after` seconds later. It is kept from now on.
     ///
     /// # Errors
     /// [`Error::Argument`] for more marks than a provider takes, where marks count.
@@ -130,7 +130,7 @@ impl PromptCache {
     fn send_whole(&mut self, prefixes: &[Prefix]) -> (i64, i64) {
         let shared = prefixes.iter().take_while(|prefix| self.has(**prefix)).last();
         let read = self.kept_of(shared.map_or(0, |prefix| prefix.tokens));
-        // Tokens past the last step are not cached, so their writing is never billed.
+        // Tokens after the last step are not cached, so writing them is never billed.
         let total = self.kept_of(prefixes.last().map_or(0, |prefix| prefix.tokens));
         for &prefix in prefixes {
             self.keep(prefix);

@@ -1,6 +1,6 @@
-//! Secrets in texts: which parts of a text are keys, tokens and passwords. One pass finds where any may be.
+//! Secrets in texts: keys, tokens and passwords. One pass finds the places where any may be.
 //!
-//! Every kind takes linear time: a repeat is bounded, or followed by nothing, or cannot begin again inside itself.
+//! Every kind takes linear time: a repeat is bounded, or is followed by nothing, or cannot begin again inside itself.
 mod assigned;
 mod base64;
 mod checks;
@@ -18,7 +18,7 @@ use crate::interrupt::Pace;
 use literals::LiteralMatcher;
 use table::{ENCODED, KINDS};
 
-/// A secret in a text: from which character on and up to which, and its kind's place in [`kinds`].
+/// A secret in a text: its first character and its end, and its kind's place in [`kinds`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Secret {
     pub start: usize,
@@ -31,7 +31,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.name)
 }
 
-/// The secrets of a text but those of the kinds that are `off`, in order. Where some overlap they are one, of the most
+/// The secrets of a text except those of the kinds that are `off`, in order. Overlapping ones are one, of the most
 /// exact of their kinds.
 #[must_use]
 pub fn secrets(text: &str, off: &[usize]) -> Vec<Secret> {
@@ -61,7 +61,7 @@ pub fn secrets(text: &str, off: &[usize]) -> Vec<Secret> {
     merged
 }
 
-/// A label in a text, in the place of a secret: from which character on and up to which, and the name of its kind.
+/// A label in a text, in place of a secret: its first character and its end, and the name of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
     pub start: usize,
@@ -81,7 +81,7 @@ impl Label {
     }
 }
 
-/// The text with labels in the place of these secrets, and all its labels; `known` are those that it has.
+/// The text with labels in place of these secrets, and all its labels. `known` are those that it already has.
 #[must_use]
 pub fn labelled(text: &[u32], secrets: Vec<Secret>, known: Vec<Label>) -> (Vec<u32>, Vec<Label>) {
     let named = |Secret { start, end, kind }| Label { start, end, name: KINDS[kind].name.into() };
@@ -114,7 +114,7 @@ fn plain_secrets(text: &str) -> Vec<Secret> {
     found.into_iter().flat_map(|found| of_kind(text, found.group, found.starts.into_iter())).collect()
 }
 
-/// The secrets of a kind that begin at these places or, as many characters as the kind's lead, before them.
+/// The secrets of a kind that begin at these places, or at most as many characters before them as the kind's lead.
 fn of_kind(text: &str, index: usize, starts: impl Iterator<Item = usize>) -> Vec<Secret> {
     let kind = &KINDS[index];
     let has_needed =
@@ -124,7 +124,7 @@ fn of_kind(text: &str, index: usize, starts: impl Iterator<Item = usize>) -> Vec
     }
     let (mut secrets, mut read, mut tried, mut pace) = (Vec::new(), 0, FxHashSet::default(), Pace::default());
     for start in starts {
-        // What precedes the literal is ASCII.
+        // The text before the literal is ASCII.
         let mut places = (read.max(start.saturating_sub(kind.lead))..=start).filter(|&at| text.is_char_boundary(at));
         let found = places.find_map(|at| Some((at, kind.read(text, at, &mut tried)?)));
         if let Some((start, found)) = found {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(named("cURL -u admin:hunter22", &[]), [(14, 22, "basic_credentials")]);
     }
 
-    /// Parts of texts: what kinds begin with, what they go on with, what is around them.
+    /// Parts of texts: the beginnings of kinds, their continuations, their surroundings.
     fn parts() -> Vec<String> {
         let others = [
             "=hunter22",

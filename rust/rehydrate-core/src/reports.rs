@@ -2,7 +2,7 @@
 
 /// Rows of cells as lines, each column padded to one width.
 ///
-/// `names` are those of the columns, with ">" before those that are aligned to the right.
+/// `names` are those of the columns, with ">" before the ones that are aligned to the right.
 #[must_use]
 pub fn aligned(names: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let heads: Vec<String> = names.iter().map(|name| name.trim_start_matches('>').to_owned()).collect();
@@ -18,7 +18,7 @@ pub fn aligned(names: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     lines.iter().map(line).collect()
 }
 
-/// Which of these different numbers moved: all but a longest ascending subsequence.
+/// The numbers, all different, that moved: all but a longest ascending subsequence.
 ///
 /// Patience sorting: for each length, only the subsequence with the lowest last number is extended.
 #[must_use]

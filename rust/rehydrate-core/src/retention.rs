@@ -1,6 +1,8 @@
-//! How much of what is needed later a compaction keeps: names, lines typed again and instructions, as texts have them.
+//! The share of what is needed later that a compaction keeps: names, lines typed again and instructions, as texts have
+//! them.
 //!
-//! A measure that shares code with what it measures shares its mistakes: nothing here is of the conversation's own readers.
+//! A measure that shares code with the thing it measures shares its mistakes: nothing here uses the conversation's own
+//! readers.
 mod covers;
 mod instructions;
 mod lines;
@@ -31,7 +33,7 @@ fn single_spaced(text: &str) -> String {
     spaced
 }
 
-/// Whether one of the texts holds what is wanted, whatever the white space.
+/// Whether one of the texts holds the wanted text, whatever the white space.
 #[must_use]
 pub fn is_held(wanted: &str, texts: &[String]) -> bool {
     if texts.iter().any(|text| text.contains(wanted)) {

@@ -1,8 +1,8 @@
-//! The rules of the providers' APIs: what each refuses in the messages of a conversation.
+//! The rules of the providers' APIs: the violations for which each refuses the messages of a conversation.
 //!
-//! A module an API. Each takes what its rules read of a message, and says what is wrong, ordered by index. A rule is about
-//! one unit or one message, never about the distance of two units: so a valid list stays valid, and an invalid one gets no
-//! worse, when whole units are dropped.
+//! One module per API. Each takes the fields that its rules read of a message, and returns violations ordered by index.
+//! A rule is about one unit or one message, never about the distance of two units. So a valid list stays valid, and an
+//! invalid one gets no worse, when whole units are dropped.
 pub mod ai_sdk;
 pub mod anthropic;
 pub mod bedrock;
@@ -14,10 +14,10 @@ mod pairing;
 pub mod plain;
 pub mod prefix;
 
-/// A name that a client made up: UTF-8, but lone surrogates may be encoded in it too.
+/// A name that a client made up: UTF-8, in which lone surrogates may be encoded too.
 pub type Name = Vec<u8>;
 
-/// Who speaks in a message.
+/// The speaker of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     System,
@@ -52,11 +52,11 @@ impl Role {
 /// One rule that one message breaks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Violation {
-    /// Of the entry in the caller's list.
+    /// The index of the entry in the caller's list.
     pub index: usize,
     /// Its stable name.
     pub rule: &'static str,
-    /// What is wrong, for people; the names in it are the client's.
+    /// The violation in words, for people. The names in it are the client's.
     pub message: Name,
 }
 

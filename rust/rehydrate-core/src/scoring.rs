@@ -1,4 +1,4 @@
-//! Scores: how relevant, how recent, how new a message is, and what is mentioned nowhere else.
+//! Scores: a message's relevance, recency and novelty, and its mentions that are nowhere else.
 pub(crate) mod bm25;
 pub(crate) mod coverage;
 pub(crate) mod objective;

@@ -1,4 +1,4 @@
-//! Selection: score every message, pack the units, see to the first turn.
+//! Selection: score every message, pack the units, repair the first turn.
 mod items;
 mod laid_down;
 pub(crate) mod outcome;

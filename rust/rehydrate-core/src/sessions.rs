@@ -1,4 +1,4 @@
-//! Sessions of coding agents as texts to be found: without what a harness writes into them, without secrets, in chunks.
+//! Sessions of coding agents as texts for a search: without a harness's text in them, without secrets, in chunks.
 mod marked;
 
 use std::borrow::Cow;
@@ -12,12 +12,12 @@ use crate::redact::secrets;
 
 pub use marked::marked_lines;
 
-/// Of one text that secrets are looked for in. It is cut again far before that, so that no half of a secret stays at the
-/// end.
+/// Characters of one text in which secrets are looked for. It is cut again far before that, so that no half of a secret
+/// stays at the end.
 pub const READ_CHARS: usize = 20_000;
-/// A chunk ends when it has so many, or where the user speaks again.
+/// A chunk ends when it has this many, or if the user speaks again.
 const CHUNK_CHARS: usize = 1_500;
-/// Of one text; what a user pastes is longer, and says less.
+/// Characters of one text. A user's pasted text is longer, and says less.
 const PIECE_CHARS: usize = 1_000;
 const CALL_CHARS: usize = 200;
 
@@ -67,8 +67,8 @@ struct Tag<'a> {
     is_closing: bool,
 }
 
-/// The text (UTF-8, or what is like it) without the elements of these names, up to the first end of each. A tag that
-/// nothing closes stays. One pass, whatever the text.
+/// The text (UTF-8, or similar) without the elements of these names, up to the first end of each. A tag that nothing
+/// closes stays. One pass for any text.
 pub fn without_elements(text: &[u8], is_named: impl Fn(&[u8]) -> bool) -> Cow<'_, [u8]> {
     let tag = |start: usize| {
         let is_closing = text.get(start + 1) == Some(&b'/');
@@ -101,7 +101,7 @@ pub fn without_elements(text: &[u8], is_named: impl Fn(&[u8]) -> bool) -> Cow<'_
     Cow::Owned(kept)
 }
 
-/// The first characters of a text, so many.
+/// The first `chars` characters of a text.
 #[must_use]
 pub fn beginning(text: &str, chars: usize) -> &str {
     if text.len() <= chars {
@@ -119,7 +119,7 @@ pub fn clean(text: &str, max_chars: usize) -> String {
     if begin.len() == whole.len() { whole } else { format!("{}...", begin.trim_end_matches(is_blank)) }
 }
 
-/// Who says something in a session: the tools' results are not kept.
+/// The speakers of a session: the tools' results are not kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     User,
@@ -156,7 +156,7 @@ pub struct Chunk {
 }
 
 impl Chunks {
-    /// Add what is said in a line of the session.
+    /// Add the words in a line of the session.
     pub fn add(&mut self, line: usize, speaker: Speaker, text: &str) {
         checkpoint();
         if speaker == Speaker::User {

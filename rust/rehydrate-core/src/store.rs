@@ -10,7 +10,7 @@
 //!   index_snapshot  a namespace's index in memory     index_cache: of all that are in use
 //! ```
 //! The file is the truth. An acknowledged write survives the process and the machine; several threads and processes use
-//! one store at once. Indexes are made of the truth and can always be made again: no damage of theirs is ever seen.
+//! one store at once. Indexes are made from the truth and can always be made again: damage in them never shows.
 mod background;
 mod builder;
 mod connections;

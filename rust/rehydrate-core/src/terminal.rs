@@ -1,4 +1,4 @@
-//! Texts that a terminal or a page shows: foreign ones made safe, and the lines of a search's hit.
+//! Texts for a terminal or a page: foreign ones made safe, and the lines of a search hit.
 mod hits;
 
 use unicode_general_category::GeneralCategory as Category;
@@ -54,7 +54,7 @@ pub fn visible(text: &str) -> String {
     text.replace("\r\n", "\n").chars().map(picture).collect()
 }
 
-/// A character as every terminal shows it; none where it shows nothing.
+/// A character as every terminal shows it. None if it shows nothing.
 fn plain(character: char) -> Option<char> {
     match character {
         ' '..='~' => return Some(character),

@@ -1,6 +1,6 @@
-//! The log of a thread: what each kind of record says, which records count, and what they add up to.
+//! The log of a thread: the fields of each kind of record, the records that count, and the resulting state.
 //!
-//! Bodies are JSON. They are cut and put together letter for letter; whoever reads the whole reads their grammar.
+//! Bodies are JSON. They are cut and put together letter for letter; a reader of the whole parses them.
 mod folding;
 mod redacting;
 mod spans;
@@ -94,7 +94,7 @@ const KINDS: [(Kind, &str, Fields); 9] = [
         &[("until", Count), ("compactions", Count), ("tokens", Count), ("text", Text), ("degraded", Text)],
     ),
 ];
-/// No count of ours is larger, and sums of them are exact in every number.
+/// None of our counts is larger, and sums of them are exact in every kind of number.
 const MOST: u64 = 1 << 53;
 
 /// A record that has the fields of its kind.
@@ -126,7 +126,7 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// The value of a field; the last one where it is there more than once.
+    /// The value of a field; the last one if it is there more than once.
     fn value(&self, name: &str) -> Option<&'a str> {
         self.members.iter().rev().find(|member| member.key == name).map(|member| member.value)
     }
@@ -163,7 +163,7 @@ fn unreadable(problem: String, field: &'static str, is_newer: bool) -> Unreadabl
     Unreadable { place: "record", problem, field, is_newer }
 }
 
-/// The records, all of them checked, and the numbers of those that count: an undo takes back all from a number on.
+/// The records, all of them checked, and the numbers of those that count: an undo takes back all from one number on.
 fn counting_of<'a>(rows: &[Row<'a>]) -> Result<Vec<(usize, Record<'a>)>> {
     let mut counting: Vec<(usize, Record<'a>)> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
@@ -180,12 +180,13 @@ fn counting_of<'a>(rows: &[Row<'a>]) -> Result<Vec<(usize, Record<'a>)>> {
     Ok(counting)
 }
 
-/// The numbers of the records that count, in order; with `entries`, those of a thread that ends after so many entries.
+/// The numbers of the records that count, in order. With `entries`, those of a thread that ends after this many
+/// entries.
 ///
-/// What the next prompt extends is then the last prompt that was made from no more.
+/// The next prompt then extends the last prompt that was made from no more entries than these.
 ///
 /// # Errors
-/// A record that has not the fields of its kind.
+/// A record without the fields of its kind.
 pub fn counting(rows: &[Row<'_>], entries: Option<u64>) -> Result<Vec<usize>> {
     let most = entries.unwrap_or(u64::MAX);
     let mut there = 0;
@@ -214,7 +215,7 @@ const EXPORT: &str = "rehydrate thread";
 /// The lines of an export: the thread's name, and each record that counts, letter for letter.
 ///
 /// # Errors
-/// A record that has not the fields of its kind.
+/// A record without the fields of its kind.
 pub fn exported(rows: &[Row<'_>], namespace: &str, thread: &str) -> Result<Vec<String>> {
     let [namespace, thread] = [namespace, thread].map(|name| spans::encoded(name.as_bytes()));
     let mut lines = vec![format!(
@@ -228,11 +229,11 @@ pub fn exported(rows: &[Row<'_>], namespace: &str, thread: &str) -> Result<Vec<S
     Ok(lines)
 }
 
-/// The sum of the records that count, as JSON: the format, entries with time and tokens, the last state and that of the
-/// last prompt that was sent, whole, and all else that was written.
+/// The state that the counting records make, as JSON: the format, entries with time and tokens, the last state and that
+/// of the last sent prompt, whole, and everything else that was written.
 ///
 /// # Errors
-/// A record that has not the fields of its kind, or a log of a later version.
+/// A record without the fields of its kind, or a log of a later version.
 pub fn folded(rows: &[Row<'_>]) -> Result<String> {
     let counting = counting_of(rows)?;
     let first = counting.first().map(|(_, record)| record).filter(|record| record.kind == Kind::Header);

@@ -1,4 +1,4 @@
-//! Times, as people and models write them: what they mean on the clock of a zone, which is not known here.
+//! Times, as people and models write them, and their meaning on the clock of a zone, which is not known here.
 mod calendar;
 mod names;
 mod ranges;

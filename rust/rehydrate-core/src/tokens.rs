@@ -100,7 +100,7 @@ impl Counter {
     }
 }
 
-/// The words of a text: what white space separates, as Python's `str.split()` sees it.
+/// The words of a text: separated by white space, as Python's `str.split()` sees it.
 #[must_use]
 pub fn words(text: &str) -> usize {
     let is_blank = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);

@@ -248,7 +248,7 @@ proptest! {
         prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
         prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);
         prop_assert_eq!(&packing, &parts.case.with(|problem| pack_coverage_with_blocks(problem, &parts.blocks())));
-        // What packing of whole units guarantees; for bundles it is what is observed, not what is proved.
+        // For whole units the packing guarantees this. For bundles it is observed, not proved.
         let (value, optimum) = (parts.case.value(&packing.kept), parts.optimum());
         prop_assert!(value >= 0.316 * optimum - 1e-9, "{value} where the optimum is {optimum}");
     }

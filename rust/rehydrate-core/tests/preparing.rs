@@ -116,7 +116,7 @@ fn one_query_after_another_finds_what_each_alone_would_and_what_a_selection_meas
         };
         for (signals, relevance) in asked_often.select(&request).unwrap().signals.iter().zip(relevances) {
             assert_eq!(signals.semantic, relevance, "{query}");
-            // How much the best message outweighs an irrelevant one: 24, as a logarithm (DESIGN.md, relevance).
+            // The weight of the best message over an irrelevant one: 24, as a logarithm (DESIGN.md, relevance).
             let odds = (-24.0 * confidence * (1.0 - relevance)).exp();
             assert!((signals.odds - odds).abs() < 1e-12, "{query}: {} {odds}", signals.odds);
         }

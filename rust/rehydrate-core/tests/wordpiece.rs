@@ -1,4 +1,4 @@
-//! The WordPiece tokenizer beside its slow twin, the `tokenizers` crate: the same ids for every text.
+//! The WordPiece tokenizer compared with its slow twin, the `tokenizers` crate: the same ids for every text.
 
 mod depth;
 

@@ -1,4 +1,5 @@
-//! Answers of models: joined of the events of a stream, read, and as the next request takes them. A module a provider.
+//! Answers of models: joined from the events of a stream, read, and written for the next request. One module per
+//! provider.
 mod anthropic;
 mod bedrock;
 mod bill;
@@ -41,12 +42,12 @@ struct Said<'py> {
     id: Option<Any<'py>>,
 }
 
-/// Joins the events of a stream to the body that an answer without a stream has.
+/// Joins the events of a stream to the body of an answer without a stream.
 trait Joins: Send + Sync {
     /// Add the next event; return the text in it.
     fn add<'py>(&mut self, event: &Any<'py>) -> PyResult<Any<'py>>;
 
-    /// The body; None where the stream ended too early.
+    /// The body; None if the stream ended too early.
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>>;
 }
 
@@ -105,7 +106,7 @@ pub fn is_answer(provider: &str, body: &Any<'_>) -> PyResult<bool> {
     }
 }
 
-/// The error that a body reports, in place of an answer or next to one; None where it reports none.
+/// The error that a body reports, in place of an answer or next to one. None if it reports none.
 #[pyfunction]
 pub fn reported_in<'py>(provider: &str, body: &Any<'py>) -> PyResult<Option<Any<'py>>> {
     let _running = Running::begin();
@@ -127,7 +128,7 @@ pub fn reported_in<'py>(provider: &str, body: &Any<'py>) -> PyResult<Option<Any<
     Ok(Some(dict!(body.py(), "message": message).into_any()))
 }
 
-/// An answer as `read_answer` gives it: what `Said` holds, in its order.
+/// An answer as `read_answer` returns it: the fields of `Said`, in order.
 type Read<'py> =
     (Vec<Any<'py>>, Any<'py>, Vec<Any<'py>>, &'static str, Option<Any<'py>>, Option<Any<'py>>, Option<Any<'py>>);
 
@@ -146,7 +147,7 @@ pub fn read_answer<'py>(provider: &str, body: &Any<'py>) -> PyResult<Read<'py>> 
     Ok((said.entries, said.text, said.calls, said.stop, said.usage, said.model, said.id))
 }
 
-/// The blocks of an answer that is joined of events, and the inputs of its calls, which come as pieces of JSON.
+/// The blocks of an answer that is joined from events, and the inputs of its calls, which come as pieces of JSON.
 #[derive(Default)]
 struct Blocks {
     by_index: BTreeMap<i64, Py<PyDict>>,
@@ -159,7 +160,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The block with this index; KeyError where none was begun.
+    /// The block with this index; KeyError if none was begun.
     fn at<'py>(&self, index: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = self.by_index.get(&number_of(index)?);
         found.map(|block| block.bind(index.py()).clone()).ok_or_else(|| PyKeyError::new_err(index.clone().unbind()))
@@ -171,7 +172,7 @@ impl Blocks {
         pieces.bind(index.py()).append(piece.cast::<PyString>()?)
     }
 
-    /// The input of a call; None where nothing was written. The API accepts invalid JSON only under a key of its own.
+    /// The input of a call; None if nothing was written. The API accepts invalid JSON only under a key of its own.
     fn input<'py>(&self, py: Python<'py>, index: i64) -> PyResult<Option<Any<'py>>> {
         let Some(pieces) = self.inputs.get(&index) else { return Ok(None) };
         let text = joined(py, pieces.bind(py).iter().collect())?;
@@ -185,7 +186,7 @@ impl Blocks {
     }
 }
 
-/// The number of a block, which some servers write as 1.0; KeyError for what is none.
+/// The number of a block, which some servers write as 1.0; KeyError for other values.
 fn number_of(index: &Any<'_>) -> PyResult<i64> {
     let whole = match index.cast::<PyFloat>() {
         Ok(number) => number.call_method0("__int__").ok().filter(|whole| whole.eq(number).unwrap_or(false)),
@@ -194,12 +195,12 @@ fn number_of(index: &Any<'_>) -> PyResult<i64> {
     whole.and_then(|whole| whole.extract().ok()).ok_or_else(|| PyKeyError::new_err(index.clone().unbind()))
 }
 
-/// The error for an answer that cannot be used; asked again, the model may write another.
+/// The error for an answer that cannot be used. If asked again, the model may write another.
 fn unreadable(py: Python<'_>, provider: &str, problem: &str) -> PyErr {
     raise(py, "ProviderUnavailableError", (provider, py.None(), format!("what it sent cannot be read: {problem}")))
 }
 
-/// The value under a key of an object; None where it is null. TypeError where it isn't an object.
+/// The value under a key of an object. None if it is null. TypeError if it isn't an object.
 fn get<'py>(of: &Any<'py>, key: &str) -> PyResult<Option<Any<'py>>> {
     let found = match of.cast_exact::<PyDict>() {
         Ok(dict) => dict.get_item(key)?,
@@ -209,13 +210,13 @@ fn get<'py>(of: &Any<'py>, key: &str) -> PyResult<Option<Any<'py>>> {
     Ok(found.filter(|value| !value.is_none()))
 }
 
-/// The value under a key, where Python takes it for true.
+/// The value under a key, if Python takes it for true.
 fn set<'py>(of: &Any<'py>, key: &str) -> PyResult<Option<Any<'py>>> {
     let Some(value) = get(of, key)? else { return Ok(None) };
     Ok(value.is_truthy()?.then_some(value))
 }
 
-/// The string under a key; "" where there is none.
+/// The string under a key; "" if there is none.
 fn name(of: &Any<'_>, key: &str) -> PyResult<String> {
     Ok(get(of, key)?.map_or_else(String::new, |value| match value.cast::<PyString>() {
         Ok(text) => text_of(text).into_owned(),
@@ -228,7 +229,7 @@ fn is_type(of: &Any<'_>, kind: &str) -> PyResult<bool> {
     Ok(name(of, "type")? == kind)
 }
 
-/// The values of a list under a key; none where it is empty.
+/// The values of a list under a key. None if it is empty.
 fn listed<'py>(of: &Any<'py>, key: &str) -> PyResult<Vec<Any<'py>>> {
     match set(of, key)? {
         Some(values) => values.try_iter()?.collect(),
@@ -236,7 +237,7 @@ fn listed<'py>(of: &Any<'py>, key: &str) -> PyResult<Vec<Any<'py>>> {
     }
 }
 
-/// The value under a key as Python writes it; "" for none.
+/// The value under a key as Python writes it. "" if there is none.
 fn shown<'py>(of: &Any<'py>, key: &str) -> PyResult<Any<'py>> {
     match set(of, key)? {
         Some(value) => Ok(value.str()?.into_any()),
@@ -277,7 +278,7 @@ fn joined<'py>(py: Python<'py>, texts: Vec<Any<'py>>) -> PyResult<Any<'py>> {
     }
 }
 
-/// A text or a list with the next piece at its end; any other value is replaced.
+/// A text or a list with the next piece at its end. Any other value is replaced.
 fn grown<'py>(before: Option<Any<'py>>, value: Any<'py>) -> PyResult<Any<'py>> {
     match before {
         Some(text) if text.is_instance_of::<PyString>() && value.is_instance_of::<PyString>() => text.add(value),

@@ -1,6 +1,6 @@
-//! Arrow tables for Python, by the PyCapsule interface: rows of texts come in, columns of results go out beside an id.
+//! Arrow tables for Python, by the PyCapsule interface: rows of texts come in, columns of results go out next to an id.
 //!
-//! A row without a text, or with bytes that are no UTF-8, is a row's matter and never the table's.
+//! A row without a text, or with bytes that aren't UTF-8, is an error of the row and never of the table.
 mod import;
 mod stream;
 mod texts;
@@ -34,13 +34,14 @@ use texts::Texts;
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 
-/// Have this thread compute without a helper thread, or with one again; whether it did without one before.
+/// Makes this thread compute without a helper thread, or with one again. Returns whether it did without one before.
 #[pyfunction]
 pub fn set_alone(alone: bool) -> bool {
     interrupt::set_alone(alone)
 }
 
-/// The batches of anything with `__arrow_c_stream__` or `__arrow_c_array__`, one after the other; at least one.
+/// The batches of anything with `__arrow_c_stream__` or `__arrow_c_array__`, one after the other. There is at least
+/// one.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct ArrowReader {
     source: Guarded<Source>,
@@ -59,7 +60,7 @@ impl ArrowReader {
         itself
     }
 
-    /// The producer may be Python's, so the lock of the interpreter is given up meanwhile.
+    /// The producer may be Python code, so the interpreter's lock is released meanwhile.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowRows>> {
         let next = || self.source.with(Source::next_batch)?;
         Ok(detached(py, next)?.map(|batch| ArrowRows { batch }))
@@ -84,7 +85,7 @@ impl ArrowRows {
         self.batch.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// The texts of rows of a column: None where there is none, bytes where they are no UTF-8.
+    /// The texts of rows of a column: None for a missing text, bytes for one that isn't UTF-8.
     fn texts<'py>(&self, py: Python<'py>, column: &str, start: usize, end: usize) -> PyResult<Bound<'py, PyList>> {
         let texts = self.column(py, column)?;
         let text = |row: usize| match texts.bytes(row) {
@@ -102,7 +103,7 @@ impl ArrowRows {
         self.column(py, column).map(|_| ())
     }
 
-    /// The tokens of each text of a column, and what is wrong where there are none.
+    /// The tokens of each text of a column, and the error if there are none.
     fn counts(&self, py: Python<'_>, column: &str, counter: &str) -> PyResult<ArrowColumns> {
         let texts = self.column(py, column)?;
         let columns = detached(py, || {
@@ -113,7 +114,7 @@ impl ArrowRows {
         Ok(ArrowColumns { columns })
     }
 
-    /// The built-in model's vector of each text of a column, and what is wrong where there is none.
+    /// The built-in model's vector of each text of a column, and the error if there is none.
     fn vectors(&self, py: Python<'_>, column: &str) -> PyResult<ArrowColumns> {
         let texts = self.column(py, column)?;
         let columns = detached(py, || {
@@ -132,7 +133,7 @@ impl ArrowRows {
         Ok(ArrowColumns { columns })
     }
 
-    /// Some columns of these rows, and behind them columns of results.
+    /// Some columns of these rows, followed by columns of results.
     fn with_columns(&self, py: Python<'_>, kept: Vec<String>, results: &ArrowColumns) -> PyResult<Self> {
         let schema = self.batch.schema_ref();
         let mut fields = Vec::new();
@@ -205,7 +206,7 @@ fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     })
 }
 
-/// A table: batches of rows with the same columns. Whatever reads Arrow reads it without a copy.
+/// A table: batches of rows with the same columns. Any reader of Arrow reads it without a copy.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct ArrowTable {
     schema: SchemaRef,
@@ -217,7 +218,7 @@ impl ArrowTable {
     #[new]
     fn new(py: Python<'_>, batches: Vec<PyRef<'_, ArrowRows>>) -> PyResult<Self> {
         let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), |first| first.batch.schema());
-        // Fields of one name and type may still differ in what is said beside them.
+        // Fields of one name and type may still differ in their metadata.
         let same = |rows: &PyRef<'_, ArrowRows>| {
             RecordBatch::try_new(Arc::clone(&schema), rows.batch.columns().to_vec()).map_err(|error| wrong(py, &error))
         };
@@ -245,7 +246,7 @@ impl ArrowTable {
         PyCapsule::new_with_value(py, schema, SCHEMA)
     }
 
-    /// The batches, by the Arrow PyCapsule interface; another schema than the table's own is not made.
+    /// The batches, by the Arrow PyCapsule interface. A request for another schema is ignored.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -26,7 +26,7 @@ pub fn string<'py>(py: Python<'py>, points: &[u32]) -> PyResult<Bound<'py, PyAny
     Ok(string_of(py, &encoded(points))?.into_any())
 }
 
-/// The shown part of a text, its kind, and the tokens that are left out; None if it fits whole.
+/// The shown part of a text, its kind, and the tokens that are left out. None if it fits whole.
 #[expect(clippy::too_many_arguments, reason = "how a text is capped")]
 #[pyfunction]
 pub fn cap_text<'py>(

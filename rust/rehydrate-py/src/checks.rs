@@ -1,4 +1,4 @@
-//! Checks of arguments that many doors share: types, choices, numbers, paths and timeouts.
+//! Checks of arguments that many entry points share: types, choices, numbers, paths and timeouts.
 //!
 //! Each raises InvalidArgumentError, which names the argument, its value and the remedy.
 use pyo3::exceptions::PyUnicodeEncodeError;
@@ -28,7 +28,7 @@ pub fn type_name(value: &Any<'_>) -> String {
     value.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string())
 }
 
-/// A value as Python writes it; of a number of more digits than it writes, how long it is.
+/// A value as Python writes it. For a number with more digits than it writes, the number of digits.
 pub fn written(value: &Any<'_>) -> String {
     match value.repr() {
         Ok(text) => text_of(&text).into_owned(),
@@ -40,7 +40,7 @@ pub fn written(value: &Any<'_>) -> String {
     }
 }
 
-/// A value as an error names it, cut where it is long; a number of any length.
+/// A value as an error names it, cut if it is long. A number may have any length.
 #[pyfunction]
 #[pyo3(signature = (value, most=SHOWN))]
 pub fn shown(value: &Any<'_>, most: usize) -> String {
@@ -56,12 +56,12 @@ pub fn listed_words(words: &[Any<'_>]) -> String {
     words.iter().map(written).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether it is a number; a bool is none.
+/// Whether it is a number. A bool isn't one.
 pub fn is_number(value: &Any<'_>) -> bool {
     (value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()) && !value.is_instance_of::<PyBool>()
 }
 
-/// Refuse a value of none of these types; a bool is not a number.
+/// Refuse a value that has none of these types. A bool is not a number.
 #[pyfunction]
 pub fn check_type(name: &str, value: &Any<'_>, kinds: &Any<'_>, remedy: &str) -> PyResult<()> {
     let _running = Running::begin();
@@ -78,7 +78,7 @@ pub fn wrong_type(name: &str, value: &Any<'_>, remedy: &str) -> PyErr {
     refused(value.py(), format!("{name} is of type {}; {remedy}", type_name(value)))
 }
 
-/// Refuse a value that is no string.
+/// Refuse a value that isn't a string.
 pub fn check_string(name: &str, value: &Any<'_>) -> PyResult<()> {
     if value.is_instance_of::<PyString>() { Ok(()) } else { Err(wrong_type(name, value, "pass a string")) }
 }
@@ -138,7 +138,7 @@ pub fn check_known(owner: &str, given: &Any<'_>, known: &Any<'_>, remedy: &str) 
     Err(refused(name.py(), format!("{owner} {}; {remedy} {}", written(&name), known.join(", "))))
 }
 
-/// Refuse a value that is not an iterable, and one text or mapping in place of a list of them.
+/// Refuse a value that is not an iterable, and a single text or mapping in place of a list of them.
 #[pyfunction]
 pub fn check_list(name: &str, value: &Any<'_>, remedy: &str) -> PyResult<()> {
     let _running = Running::begin();
@@ -166,7 +166,7 @@ pub fn check_methods(name: &str, value: &Any<'_>, methods: &str, remedy: &str) -
     Ok(())
 }
 
-/// Refuse a value that is none of these words; a part of one is answered with "did you mean".
+/// Refuse a value that isn't one of these words. For a part of one the error says "did you mean".
 #[pyfunction]
 pub fn check_choice(name: &str, value: &Any<'_>, choices: &Any<'_>) -> PyResult<()> {
     let _running = Running::begin();
@@ -189,7 +189,7 @@ pub fn check_choice(name: &str, value: &Any<'_>, choices: &Any<'_>) -> PyResult<
     Err(refused(value.py(), message))
 }
 
-/// Refuse a value that is not a whole number in this range; a bool is not a number.
+/// Refuse a value that is not a whole number in this range. A bool is not a number.
 #[pyfunction]
 #[pyo3(signature = (name, value, least=0, most=None, *, or_none=false))]
 pub fn check_whole(name: &str, value: &Any<'_>, least: i64, most: Option<&Any<'_>>, or_none: bool) -> PyResult<()> {
@@ -218,7 +218,7 @@ pub fn count_of(name: &str, value: &Any<'_>) -> PyResult<usize> {
     usize::try_from(whole(name, value)?).map_err(odd)
 }
 
-/// Refuse a value that is not a number from 0 to 1; a bool is not a number.
+/// Refuse a value that is not a number from 0 to 1. A bool is not a number.
 #[pyfunction]
 pub fn check_share(name: &str, value: &Any<'_>) -> PyResult<()> {
     let _running = Running::begin();
@@ -242,7 +242,7 @@ pub fn check_timeout(name: &str, value: &Any<'_>) -> PyResult<Option<f64>> {
     Err(refused(value.py(), message))
 }
 
-/// Refuse to pickle or copy what has locks, files or an owner.
+/// Refuse to pickle or copy an object with locks, files or an owner.
 #[pyfunction]
 pub fn refuse_copy(py: Python<'_>, name: &str, remedy: &str) -> PyResult<()> {
     let _running = Running::begin();

@@ -31,16 +31,15 @@ use crate::tokens::named;
 const COUNTER: &str = "o200k_base";
 /// A smaller store would be mostly its headings.
 const MIN_TOKENS: i64 = 100;
-/// Of the budget for what was laid down, done and left open; names take what is left.
+/// The share of the budget for directives, work and open points. Names take the rest.
 const ITEMS_SHARE: f64 = 0.8;
-/// Characters of a model's answer; what comes after is not read.
+/// Characters of a model's answer. Further ones are not read.
 const MAX_ANSWER: usize = 60_000;
 
-/// All that a thread must not lose, as an append-only log of operations over verbatim spans.
+/// Everything that a thread must not lose, as an append-only log of operations over verbatim spans.
 ///
-/// After every turn `update` reads what the turn added: what the user laid down, what was decided,
-/// which files were changed, which errors are open, what is being done now. `render` writes it as
-/// markdown within a budget. Each line ends with the handle of the message that it is from.
+/// After every turn `update` reads the turn's messages: the user's directives, decisions, changed files, open errors,
+/// and the present task. `render` writes it as markdown within a budget. Each line ends with the handle of its message.
 ///
 /// >>> from rehydrate import formats
 /// >>> store = ContextStore()
@@ -56,13 +55,13 @@ const MAX_ANSWER: usize = 60_000;
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct ContextStore(Guarded<State>);
 
-/// A summary, what was added to it, and the names in it that its sources do not have.
+/// A summary, the addition to it, and the names in it that its sources do not have.
 type Verified<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, Vec<Bound<'py, PyString>>);
 
 #[derive(Default)]
 struct State {
     core: core::ContextStore,
-    /// How many entries were read.
+    /// The number of entries that were read.
     seen: i64,
 }
 
@@ -90,7 +89,8 @@ impl ContextStore {
         }))
     }
 
-    /// Work on it, without the interpreter: who waits for it holds up nobody. A call that is interrupted leaves whole operations.
+    /// Work on it, without the interpreter, so that waiting for it blocks no other thread. An interrupted call leaves
+    /// whole operations.
     fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
         detached(py, || self.0.with(work))
     }
@@ -131,7 +131,7 @@ impl ContextStore {
     #[classattr]
     const MIN_TOKENS: i64 = MIN_TOKENS;
 
-    /// How many entries were read.
+    /// The number of entries that were read.
     #[getter]
     fn seen(&self, py: Python<'_>) -> PyResult<i64> {
         self.with(py, |state| state.seen)
@@ -151,7 +151,7 @@ impl ContextStore {
         Ok(as_operations(self.with(py, |state| state.log(number))?))
     }
 
-    /// Return the same as JSON values; an item's text is not in them, its span is.
+    /// Return the same as JSON values. They hold an item's span, and not its text.
     fn written_since<'py>(&self, number: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let _running = Running::begin();
         let (py, number) = (number.py(), count_of("number", number)?);
@@ -161,7 +161,7 @@ impl ContextStore {
 
     /// Read the messages of new entries, in order, and return what changed.
     ///
-    /// ``seen`` is how many entries there are then; None: they end with the last message.
+    /// ``seen`` is the number of entries then. None: they end with the last message.
     #[pyo3(signature = (messages, seen = None))]
     fn update(
         &self,
@@ -181,7 +181,7 @@ impl ContextStore {
         Ok(as_operations(added))
     }
 
-    /// Apply what a model's answer proposes and what holds of it; return what became of it.
+    /// Apply the valid proposals of a model's answer; return the outcome.
     ///
     /// ``items`` and ``messages`` are those of the `proposal_prompt` that it answers.
     fn apply(
@@ -244,13 +244,13 @@ impl ContextStore {
         })
     }
 
-    /// Return a mark of the present end: how many operations there are, and entries read.
+    /// Return a mark of the present end: the number of operations, and of entries read.
     fn mark(&self, py: Python<'_>) -> PyResult<(usize, i64)> {
         let _running = Running::begin();
         self.with(py, |state| (state.core.items().log().len(), state.seen))
     }
 
-    /// Forget what was read since the mark.
+    /// Forget everything that was read since the mark.
     fn back_to(&self, py: Python<'_>, mark: &Bound<'_, PyAny>) -> PyResult<()> {
         let _running = Running::begin();
         let odd = |_| refused(py, format!("mark is {}; pass what mark() returned", shown(mark, SHOWN)));
@@ -263,9 +263,9 @@ impl ContextStore {
         })
     }
 
-    /// Let nothing hold that these entries gave rise to: the user took them back.
+    /// Take back everything that these entries gave rise to: the user took them back.
     ///
-    /// The operations stay in the log. What one of these had put an end to holds again.
+    /// The operations stay in the log. Items that one of these had ended are valid again.
     fn leave_out(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let _running = Running::begin();
         check_list("entries", entries, "pass the indices of entries")?;
@@ -274,13 +274,12 @@ impl ContextStore {
         self.with(py, |state| state.core.leave_out(entries))
     }
 
-    /// Return the store as it was before the entry with this index was read, without what was left
-    /// out since.
+    /// Return the store as it was before the entry with this index was read, without entries that were left out since.
     fn as_of(&self, entry: &Bound<'_, PyAny>) -> PyResult<Self> {
         let _running = Running::begin();
         let (py, entry) = (entry.py(), whole("entry", entry)?);
         let (operations, left_out) = self.with(py, |state| state.core.before(entry))?;
-        // Of a long log this takes a while, so nobody waits for it.
+        // For a long log this takes a while, so no thread waits for it.
         let core = detached(py, || Ok(core::ContextStore::of(operations, left_out)))?;
         Ok(Self::of(State { core, seen: entry }))
     }
@@ -301,9 +300,8 @@ impl ContextStore {
 
     /// Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
     ///
-    /// With the ``conversation``, it has the commands that were run and what they came to, and
-    /// names that were used in it, some with their lines, fill the room that is left: but for what
-    /// the messages at the ``visible`` indices have.
+    /// With the ``conversation``, it has the commands that were run and their outcomes. Names that were used in it,
+    /// some with their lines, fill the remaining room, except names in the messages at the ``visible`` indices.
     #[pyo3(signature = (budget_tokens, *, conversation = None, visible = None))]
     fn render<'py>(
         &self,
@@ -315,7 +313,7 @@ impl ContextStore {
         let (py, budget_tokens) = (budget_tokens.py(), whole("budget_tokens", budget_tokens)?);
         let Some(conversation) = conversation else { return self.markdown(py, budget_tokens, None) };
         let mut activity = Activity::default();
-        let odd = |_| refused(py, "visible has what is no index of a message; pass whole numbers from 0 up");
+        let odd = |_| refused(py, "visible has a value that isn't an index of a message; pass whole numbers from 0 up");
         let visible = visible.map_or_else(|| Ok(FxHashSet::default()), |visible| indices_in(visible).map_err(odd))?;
         activity.add(py, conversation.get(), &visible)?;
         self.markdown(py, budget_tokens, Some(&mut activity))
@@ -333,12 +331,11 @@ impl ContextStore {
         self.markdown(py, budget_tokens, Some(&mut *activity))
     }
 
-    /// Return a summary with the names marked that its sources do not have and with what must not be
-    /// lost; what was added to it so; and these names.
+    /// Return a summary in which the names are marked that its sources do not have, with the items that must not be
+    /// lost; the addition alone; and the marked names.
     ///
-    /// ``sources`` are the texts that it is of; they are read as far as a name is not found. What it
-    /// does not hold of the store is appended in at most ``max_tokens``, the strongest first; the rest
-    /// becomes one line with handles.
+    /// ``sources`` are the texts that it summarises. They are only read if a name is not found. The store's items that
+    /// it lacks are appended in at most ``max_tokens``, the strongest first; the rest becomes one line with handles.
     fn verified<'py>(
         &self,
         py: Python<'py>,
@@ -374,8 +371,8 @@ fn as_operations(log: Vec<core::Operation>) -> Vec<Operation> {
     log.into_iter().map(Operation).collect()
 }
 
-/// Return a prompt that asks a model what it would change in a store: ``items`` are those that hold, and ``messages`` are
-/// new, each with the index of its entry.
+/// Return a prompt that asks a model for changes to a store: ``items`` are the valid ones, and ``messages`` are new,
+/// each with the index of its entry.
 #[pyfunction]
 pub fn proposal_prompt<'py>(
     items: Vec<Bound<'py, Item>>,
@@ -386,8 +383,8 @@ pub fn proposal_prompt<'py>(
     string_of(messages.py(), &core::proposal_prompt(&items, &lines_of(messages, true)?))
 }
 
-/// Return a prompt that asks a model for a summary of messages, besides a `store` as markdown and the summary of what came
-/// before them.
+/// Return a prompt that asks a model for a summary of messages, in addition to a `store` as markdown and the summary of
+/// earlier messages.
 #[pyfunction]
 pub fn summary_prompt<'py>(
     messages: &Bound<'py, PyAny>,
@@ -403,14 +400,15 @@ pub fn summary_prompt<'py>(
     string_of(messages.py(), &core::summary_prompt(&bytes_of(store)?, &lines, max_tokens))
 }
 
-/// The texts of messages as a model reads them: each with who said it, and `numbered` with the number of its entry before.
+/// The texts of messages as a model reads them: each with its speaker, and if `numbered`, after the number of its
+/// entry.
 #[pyfunction]
 pub fn transcript_lines<'py>(messages: &Bound<'py, PyAny>, numbered: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
     let _running = Running::begin();
     lines_of(messages, numbered)?.iter().map(|line| string_of(messages.py(), line)).collect()
 }
 
-/// Lines in a fence that says that they are data. Of very many the middle is left out.
+/// Lines in a fence that says that they are data. If there are very many, the middle is left out.
 #[pyfunction]
 pub fn fenced<'py>(py: Python<'py>, name: &str, lines: Vec<Bound<'py, PyString>>) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
@@ -453,7 +451,7 @@ struct Message {
 }
 
 impl Message {
-    /// With `tools`, what their calls are about is read too.
+    /// With `tools`, the subjects of their calls are read too.
     fn all<'py>(messages: &Bound<'py, PyAny>, tools: Option<&Tools<'py>>) -> PyResult<Vec<Self>> {
         messages.try_iter()?.map(|message| Self::of(message?.cast::<PyTuple>()?, tools)).collect()
     }
@@ -485,7 +483,7 @@ impl Message {
         })
     }
 
-    /// The text of a span; None where the message has another text there.
+    /// The text of a span; None if the message has another text there.
     fn text_at(&self, span: &core::Span) -> Option<&[u8]> {
         let (text, ..) = self.pieces.get(usize::try_from(span.piece).ok()?)?;
         let text = text.as_bytes();
@@ -495,7 +493,7 @@ impl Message {
         (core::digest(text) == span.digest).then_some(text)
     }
 
-    /// It for the core, which takes what its calls are about.
+    /// It in the core's form, with the subjects of calls.
     fn said(&mut self) -> Said<'_> {
         let Self { entry, role, pieces, calls, answers, is_user_turn } = self;
         let pieces = pieces.iter_mut().map(|(text, kind, about)| SaidPiece {

@@ -12,7 +12,7 @@ use crate::caps::CodePoints;
 use crate::errors::to_py;
 use crate::exit::Running;
 
-/// The UTF-8 of a Python string: borrowed from it, or, where it holds lone surrogates, a copy with `?` in their place.
+/// The UTF-8 of a Python string: borrowed from it, or, if it holds lone surrogates, a copy with `?` in their place.
 pub enum Text {
     Borrowed(PyBackedStr),
     Replaced(String),
@@ -62,7 +62,7 @@ pub fn indices_in(collection: &Bound<'_, PyAny>) -> PyResult<FxHashSet<usize>> {
     collection.try_iter()?.map(|index| index?.extract()).collect()
 }
 
-/// Makes named tuples of Python's by `tuple.__new__`, without the detour over their own constructors.
+/// Makes Python's named tuples by `tuple.__new__`, without their own constructors.
 pub struct NamedTuple<'py> {
     new: Bound<'py, PyAny>,
     class: Bound<'py, PyAny>,
@@ -81,7 +81,7 @@ impl<'py> NamedTuple<'py> {
     }
 }
 
-/// A Python string of which places are found: half of a surrogate pair is a character that belongs to nothing.
+/// A Python string in which places are found. Half of a surrogate pair is a character that belongs to nothing.
 pub struct Places(Text);
 
 impl Places {
@@ -145,7 +145,7 @@ pub fn bytes_of<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, [u8]>> {
     }
 }
 
-/// The Python string of what `bytes_of` returned.
+/// The Python string for the result of `bytes_of`.
 pub fn string_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text)),
@@ -156,7 +156,7 @@ pub fn string_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PySt
     }
 }
 
-/// The first characters of such a text, so many.
+/// The first `count` characters of such a text.
 pub fn first_characters(text: &[u8], count: usize) -> &[u8] {
     let is_start = |byte: &u8| !(0x80..0xC0).contains(byte);
     let end = text.iter().enumerate().filter(|(_, byte)| is_start(byte)).nth(count);

@@ -1,4 +1,4 @@
-//! A selection by units and messages: what is kept of a conversation and what is dropped, and a report of each unit.
+//! A selection by units and messages: the kept and the dropped part of a conversation, and a report of each unit.
 mod blocks;
 mod explanation;
 mod reasons;
@@ -66,10 +66,10 @@ impl Decision {
 
     /// A report of each unit.
     ///
-    /// `pins` are the units that are always kept, with the reason, and `reply` is the unit that the user answers. `cut` has the
-    /// tokens of messages that are kept in part, by position; `stripped` those that a unit lost before anything was counted;
-    /// `stale` those that a message lost after the message `first_change` had changed, by index. `origins` are the indices of
-    /// messages in the caller's list, where calls were parted.
+    /// `pins` are the units that are always kept, with the reason, and `reply` is the unit that the user answers. `cut`
+    /// has the tokens of messages that are kept in part, by position; `stripped` those that a unit lost before anything
+    /// was counted; `stale` those that a message lost after the message `first_change` had changed, by index. `origins`
+    /// are the indices of messages in the caller's list, if calls were parted.
     #[pyo3(signature = (*, pins, reply, target_tokens, by_coverage, divided, cut, stripped, stale, first_change, origins))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn explanation<'py>(
@@ -149,8 +149,8 @@ impl Decision {
         Ok(Explanation::new(PyTuple::new(py, reports)?))
     }
 
-    /// One record for each dropped message: a `Dropped`. `handles` are those in memory, by index of the message. Where calls
-    /// were parted, a message is dropped with all its parts.
+    /// One record for each dropped message: a `Dropped`. `handles` are those in memory, by index of the message. If
+    /// calls were parted, a message is dropped with all its parts.
     #[pyo3(signature = (*, target_tokens, by_coverage, handles, origins))]
     fn dropped<'py>(
         &self,

@@ -17,10 +17,11 @@ pub struct Division {
     core: Arc<excerpts::Division>,
 }
 
-/// Where a block begins and ends in characters, how many of the measure it holds, and the numbers of its first and last.
+/// The beginning and the end of a block in characters, its size in the measure, and the numbers of its first and last
+/// line or element.
 type Block = (usize, usize, usize, usize, usize);
 
-/// A run's text, what is shown of it, and whether it is kept.
+/// A run's text, its shown form, and whether it is kept.
 type ShownRun<'py> = (Bound<'py, PyString>, Bound<'py, PyString>, bool);
 
 #[pymethods]
@@ -49,7 +50,7 @@ impl Division {
         self.shown(&text, &self.flags(kept)?, handle)
     }
 
-    /// Each run of neighbours that are all kept or all left out: its text, what is shown of it, and whether it is kept.
+    /// Each run of neighbours that are all kept or all left out: its text, its shown form, and whether it is kept.
     fn runs<'py>(
         &self,
         py: Python<'py>,
@@ -138,7 +139,7 @@ pub fn divide(py: Python<'_>, text: Text) -> PyResult<Option<Division>> {
     detached(py, || Ok(excerpts::divide(text.as_str()).map(|found| Division::of(Arc::new(found)))))
 }
 
-/// The mark for a gap; the handle says where a memory has the whole text.
+/// The mark for a gap. The handle says where a memory has the whole text.
 #[pyfunction]
 #[pyo3(signature = (measure, count, first, last, handle=""))]
 pub fn mark(measure: &str, count: usize, first: usize, last: usize, handle: &str) -> String {

@@ -1,7 +1,7 @@
-//! A conversation as a text holds it, read so that what is kept of it is written byte for byte.
+//! A conversation in a text, read so that the kept part is written byte for byte.
 //!
-//! Numbers, escapes, indentation and all around the messages (a request's `system` and `tools`) are never rewritten. Values
-//! and the words of errors are those of Python's `json`.
+//! Numbers, escapes, indentation and everything around the messages (a request's `system` and `tools`) are never
+//! rewritten. Values and the words of errors are those of Python's `json`.
 use std::collections::HashMap;
 
 use memchr::{memchr, memchr_iter};
@@ -19,15 +19,15 @@ use crate::reading::{is_space, text_of};
 type Any<'py> = Bound<'py, PyAny>;
 
 const EXPECTED: &str = "a JSON array of messages, JSON Lines, or a Claude Code transcript";
-/// The keys under which an object has its messages, best first: a request, a Responses request, a response, a trajectory of
-/// SWE-agent's.
+/// The keys under which an object has its messages, best first: a request, a Responses request, a response, a
+/// trajectory of SWE-agent.
 const LISTS: [&str; 4] = ["messages", "input", "output", "history"];
 const LISTED_KEYS: usize = 6;
 const QUOTED_CHARS: usize = 30;
 /// A zero byte in the first of these is of a binary file.
 const TESTED_BYTES: usize = 65_536;
 
-/// The text of a file. Raises InvalidArgumentError for bytes that are none.
+/// The text of a file. Raises InvalidArgumentError for bytes that aren't text.
 #[pyfunction]
 pub fn file_text<'py>(data: &Bound<'py, PyAny>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
@@ -59,7 +59,7 @@ fn line_breaks(text: &[u8]) -> usize {
     memchr_iter(b'\n', text).count()
 }
 
-/// Where an entry is: the white space before it, its value, and its end.
+/// The place of an entry: the white space before it, its value, and its end.
 struct Span {
     lead: usize,
     start: usize,
@@ -112,7 +112,7 @@ impl Document {
         Ok(1 + line_breaks(&self.text.as_bytes()[..self.span(index)?.start]))
     }
 
-    /// The text with only these entries in it, in this order, and new ones in the place of those in `changed`; with all of
+    /// The text with only these entries in it, in this order, and new ones in place of those in `changed`; with all of
     /// them, the same text.
     #[pyo3(signature = (indices, changed=HashMap::new()))]
     fn keep(&self, indices: Vec<usize>, changed: HashMap<usize, Any<'_>>) -> PyResult<String> {
@@ -270,7 +270,7 @@ impl<'py> Reader<'py> {
     fn object(&self, start: usize, value: &Bound<'py, PyDict>) -> PyResult<Document> {
         let is_entry = value.contains("role")? || value.contains("type")?;
         for key in LISTS {
-            // An entry may have an output of its own; none has messages.
+            // An entry may have an output of its own. None has messages.
             if is_entry && key != "messages" {
                 continue;
             }
@@ -291,7 +291,7 @@ impl<'py> Reader<'py> {
         )))
     }
 
-    /// Where the value of a member of the object begins.
+    /// The beginning of the value of a member of the object.
     fn member(&self, opening: usize, key: &str) -> PyResult<usize> {
         let mut found = None;
         each_part(self.bytes(), opening, b'}', |at| {

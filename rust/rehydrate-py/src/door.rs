@@ -1,4 +1,4 @@
-//! The door of the proxy, for Python.
+//! The access rules of the proxy, for Python.
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rehydrate_core::door;
@@ -9,13 +9,13 @@ fn bytes<'a>(headers: &'a [Header<'_>]) -> Vec<door::Header<'a>> {
     headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
 }
 
-/// The status and the reason for a request that does not go on; None: it does.
+/// The status and the reason for a request that does not go on. None if it does.
 #[pyfunction]
 pub fn refused_request(client: Option<&str>, path: &[u8], headers: Vec<Header<'_>>) -> Option<(u16, &'static str)> {
     door::refusal(client, path, &bytes(&headers))
 }
 
-/// Whether a request is from this machine, and from no page of another site.
+/// Whether a request is from this machine, and not from a page of another site.
 #[pyfunction]
 pub fn is_own_request(client: Option<&str>, headers: Vec<Header<'_>>) -> bool {
     client.is_some_and(door::is_near) && door::is_our_name(&bytes(&headers))

@@ -41,8 +41,8 @@ fn store_class(kind: StoreProblem) -> &'static str {
     }
 }
 
-/// Run `work` without the interpreter lock; a panic in it becomes an `InternalError`, and a signal handler that raises
-/// (Ctrl-C) ends it.
+/// Run `work` without the interpreter's lock. A panic in it becomes an `InternalError`, and a signal handler that
+/// raises (Ctrl-C) ends it.
 pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
     match py.detach(|| catch_unwind(AssertUnwindSafe(|| interruptible(wants_stop, work)))) {
         Ok(result) => result.map_err(|error| to_py(py, &error)),
@@ -57,7 +57,7 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error>
     }
 }
 
-/// Let Python run the handlers of signals that came in. An interpreter that is shutting down wants every stop.
+/// Let Python run the handlers of signals that came in. An interpreter that is shutting down stops everything.
 fn wants_stop() -> bool {
     let raised = Python::try_attach(|py| py.check_signals().err());
     raised.is_none_or(|raised| {
@@ -73,7 +73,7 @@ pub fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>)
     raised.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// Whether an error says that an entry is no message.
+/// Whether an error says that an entry isn't a message.
 pub fn is_no_message(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
     Ok(error.is_instance(py, &py.import("rehydrate.errors")?.getattr("InvalidMessageError")?))
 }

@@ -1,7 +1,8 @@
-//! Long texts kept in part: which texts of a conversation may be divided, and its messages without the blocks that go.
+//! Long texts kept in part: the texts of a conversation that may be divided, and its messages without the dropped
+//! blocks.
 //!
-//! The core decides which blocks of a text are kept. Nothing ever reads a mark: one that is in a text already is text like any
-//! other.
+//! The core decides which blocks of a text are kept. Nothing ever reads a mark: a mark that is already in a text is
+//! text like any other.
 mod compared;
 mod divisible;
 mod inputs;

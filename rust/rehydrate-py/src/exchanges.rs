@@ -1,4 +1,4 @@
-//! The messages of a proxy's request, and what a client did not see of the answers among them.
+//! The messages of a proxy's request, and the parts of answers among them that a client did not see.
 use std::collections::VecDeque;
 
 use once_cell::race::OnceBox;
@@ -11,8 +11,8 @@ use crate::interned::interned;
 use crate::reading::{CACHE_MARKS, Fields, is_space, string_of, text_of, unmarked};
 use crate::writing::dict;
 
-/// One message of a request: as the client wrote it, and its value, which is read where it is needed. Most are not: what is known
-/// of a text, its value need not say again.
+/// One message of a request: its text as the client wrote it, and its value, which is only read if it is needed. Most
+/// are not, since the facts of a known text are known.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct RequestItem {
     #[pyo3(get)]
@@ -27,7 +27,7 @@ impl RequestItem {
         Self { text: text.unbind(), value: OnceBox::new() }
     }
 
-    /// The message; raises ValueError where the text is no JSON.
+    /// The message; raises ValueError if the text isn't JSON.
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let _running = Running::begin();
@@ -61,7 +61,8 @@ type Items<'py> = Vec<Bound<'py, RequestItem>>;
 /// calls in the last reply.
 type Exchange<'py> = (Bound<'py, PyTuple>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
-/// A client's messages with what it did not see of their answers; `known` returns the answers to the first so many messages.
+/// A client's messages with the parts of their answers that it did not see. `known` returns the answers to the first
+/// messages.
 #[pyfunction]
 pub fn with_exchanges<'py>(items: Items<'py>, known: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
     let _running = Running::begin();
@@ -79,7 +80,7 @@ pub fn with_exchanges<'py>(items: Items<'py>, known: &Bound<'py, PyAny>) -> PyRe
         if !results.is_empty()
             && let Some(next) = items.get(at)
         {
-            // They come before the results of the client's, in one message.
+            // They come before the results of the client, in one message.
             let message = in_blocks(&next.get().value(next.py())?)?;
             let content = PyList::new(next.py(), results)?;
             for block in message.get_item(interned!(next.py(), "content"))?.try_iter()? {
@@ -93,7 +94,7 @@ pub fn with_exchanges<'py>(items: Items<'py>, known: &Bound<'py, PyAny>) -> PyRe
     Ok(found)
 }
 
-/// The first of the answers that these messages begin with, and how many of them are its own.
+/// The first of the answers at the beginning of these messages, and the number of its messages.
 fn exchange_at<'py>(
     items: &[Bound<'py, RequestItem>],
     answers: &Bound<'py, PyAny>,
@@ -118,8 +119,8 @@ fn exchange_at<'py>(
     Ok(None)
 }
 
-/// The part of an answer that stays the same when a client sends it again: its text without blanks, and its ids. None for
-/// reasoning, which it may leave out.
+/// The part of an answer that stays the same when a client sends it again: its text without blanks, and its ids. None
+/// for reasoning, which the client may leave out.
 fn outline(entry: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
     let py = entry.py();
     let Some(fields) = Fields::of(entry) else { return Ok(Some(vec![shown(entry)?])) };
@@ -165,7 +166,7 @@ fn shown(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(text_of(&string_of(value)?).into_owned())
 }
 
-/// A message with its text as a block: clients change to blocks where a mark is to be.
+/// A message with its text as a block: clients change to blocks where a mark goes.
 #[pyfunction]
 pub fn in_blocks<'py>(message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();

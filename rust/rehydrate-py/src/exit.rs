@@ -1,8 +1,8 @@
 //! An interpreter that exits while other threads are in this module.
 //!
 //! Before 3.14 the exiting interpreter ends every thread that asks for its lock, by unwinding the thread's stack, and a
-//! Rust frame on it turns that into the end of the process. PyO3 lets such a thread hang instead where it asks by
-//! itself; Python code that is called from Rust asks by the way, and so has to be through before the exit begins.
+//! Rust frame on it turns that into the end of the process. If PyO3 itself asks, the thread hangs instead. Python code
+//! that is called from Rust also asks, so it must be finished before the exit begins.
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use rehydrate_core::store;
 
-/// How long an exit waits for Python code that Rust called: it does next to nothing.
+/// The time that an exit waits for Python code that Rust called, which takes almost no time.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static EXITING: AtomicBool = AtomicBool::new(false);
@@ -20,16 +20,16 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Whether this is the thread that exits, which no one ends.
     static EXITS: Cell<bool> = const { Cell::new(false) };
-    /// How many calls of this thread are under way, each in one of the others.
+    /// The number of this thread's calls that are under way, each in one of the others.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A call from Python that may run Python code, until this is dropped: each function of the binding that can raise begins
-/// with one, but for those of the stores.
+/// A call from Python that may run Python code, until this is dropped. Each function of the binding that can raise
+/// begins with one, except those of the stores.
 pub struct Running(());
 
 impl Running {
-    /// Begin. In a thread that the exit would end, nothing returns any more.
+    /// Begin. In a thread that the exit would end, this never returns.
     pub fn begin() -> Self {
         if DEPTH.replace(DEPTH.get() + 1) == 0 {
             RUNNING.fetch_add(1, Ordering::SeqCst);
@@ -48,7 +48,7 @@ impl Running {
     }
 }
 
-/// Call Python code amid work that is detached: only the code is waited for.
+/// Call Python code during detached work: only the code is waited for.
 pub fn running_python<T>(code: impl FnOnce() -> T) -> T {
     let _running = Running::begin();
     code()
@@ -63,14 +63,14 @@ impl Drop for Running {
     }
 }
 
-/// How long an exit waits for items to be indexed that no other process need index then.
+/// The time that an exit waits for items to be indexed, so that no other process must do it.
 const INDEX_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Wait a little for new items to be indexed, then until no other thread runs Python code from here, and let none begin:
-/// called when the interpreter exits.
+/// Wait a little for new items to be indexed, then until no other thread runs Python code from here, and let none
+/// begin. Called when the interpreter exits.
 #[pyfunction]
 pub fn before_exit(py: Python<'_>) {
-    // Those who index may be searches, which ask Python whether to stop.
+    // Indexing may be part of a search, which asks Python whether to stop.
     py.detach(|| store::settle(INDEX_PATIENCE));
     EXITS.set(true);
     EXITING.store(true, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! Fences: tags around untrusted content, which the content cannot fake.
 //!
-//! The tag's name ends in a nonce made from the content itself, so the same content has the same fence in every prompt. An author
-//! cannot write the nonce into the content: a nonce that occurs in it is replaced by another.
+//! The tag's name ends in a nonce made from the content itself, so the same content has the same fence in every prompt.
+//! An author cannot write the nonce into the content: one that occurs in it is replaced by another.
 use memchr::memmem;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -12,7 +12,7 @@ use crate::exit::Running;
 
 const LONGEST_ATTRIBUTE: usize = 200;
 
-/// The opening and the closing tag, from the values of a section that they depend on.
+/// The opening and the closing tag, from the values of a section that decide them.
 #[pyfunction]
 pub fn fence_tags<'py>(
     id: &Bound<'py, PyString>,
@@ -75,7 +75,7 @@ pub fn fence_attribute(py: Python<'_>, value: Places) -> PyResult<String> {
     Ok(line)
 }
 
-/// Whether Python takes a character for one that can be shown: a line break hides what follows.
+/// Whether Python considers a character printable: a line break hides the text after it.
 fn is_printable(py: Python<'_>, character: char) -> PyResult<bool> {
     let text = PyString::new(py, character.encode_utf8(&mut [0; 4]));
     text.call_method0("isprintable")?.is_truthy()

@@ -26,7 +26,7 @@ pub fn before_fork(py: Python<'_>) {
     HELD.set(Some((guard, process::id())));
 }
 
-/// After a fork, in the parent and in the child: let go of the guard.
+/// After a fork, in the parent and in the child: release the guard.
 #[pyfunction]
 pub fn after_fork() {
     if let Some((_, parent)) = HELD.take()

@@ -1,11 +1,11 @@
-//! Names that nothing has yet.
+//! Names that are not in use yet.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyString};
 
 use crate::exit::Running;
 
-/// Gives each name as it is wanted, or with the first number that makes it free. A name that is wanted a thousand times is
-/// not looked for from its first number again.
+/// Gives each wanted name, or the same with the first number that makes it free. A name that is wanted a thousand times
+/// is not searched from its first number again.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct FreeNames {
     taken: Py<PySet>,

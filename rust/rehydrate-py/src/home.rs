@@ -1,4 +1,5 @@
-//! One interpreter a process: types and cached objects of the module are shared, and must not meet another one's.
+//! One interpreter per process: types and cached objects of the module are shared, and must not meet those of another
+//! one.
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pyo3::exceptions::PyImportError;
@@ -8,8 +9,8 @@ use pyo3::prelude::*;
 const NOBODY: i64 = -1;
 static HOME: AtomicI64 = AtomicI64::new(NOBODY);
 
-/// Settle in the current interpreter, or refuse where another one was first. PyO3 itself checks this for submodules
-/// only (0.30).
+/// Bind to the current interpreter, or refuse if another one was first. PyO3 itself checks this for submodules only
+/// (0.30).
 pub fn settle(py: Python<'_>) -> PyResult<()> {
     let here = interpreter(py);
     match HOME.compare_exchange(NOBODY, here, Ordering::Relaxed, Ordering::Relaxed) {

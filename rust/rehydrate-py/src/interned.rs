@@ -5,8 +5,8 @@ use pyo3::types::PyString;
 
 /// A string of Python, made at its first use.
 ///
-/// `pyo3::intern!` lets go of the GIL while it holds a lock. A child that another thread forks then waits for ever for that
-/// lock. Here nobody waits: two threads may make the string, and one of them is kept.
+/// `pyo3::intern!` releases the GIL while it holds a lock. A child that another thread forks then waits forever for
+/// that lock. Here no thread waits: two threads may make the string, and one of them is kept.
 pub struct Interned(&'static str, OnceBox<Py<PyString>>);
 
 impl Interned {
@@ -32,7 +32,8 @@ macro_rules! interned {
 }
 pub(crate) use interned;
 
-/// A struct that is read from the attributes of a Python object. PyO3's own derive has the lock that `interned!` has not.
+/// A struct that is read from the attributes of a Python object. PyO3's own derive has the lock that `interned!`
+/// avoids.
 macro_rules! record {
     ($(#[$meta:meta])* struct $name:ident<$py:lifetime> { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$meta])*

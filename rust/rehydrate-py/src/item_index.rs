@@ -1,4 +1,4 @@
-//! The index of items that a server keeps: what ranks them, their handles and snippets, and which go beyond limits.
+//! The index of items that a server keeps: their ranking, handles and snippets, and the items beyond limits.
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyDict, PyString};
@@ -11,7 +11,7 @@ use crate::exit::Running;
 use crate::server_text::{read_server_text, server_text};
 use crate::store::values::{FusionArgument, RawText, Values, dim_of, tier_of};
 
-/// Id, text, time, source, kind, thread, tier, trust, when it expires, and the bytes of its vector.
+/// Id, text, time, source, kind, thread, tier, trust, expiry, and the bytes of its vector.
 type EntryRow<'py> = (
     u64,
     Bound<'py, PyString>,
@@ -28,7 +28,7 @@ type EntryRow<'py> = (
 /// Id, score, text, trigram and cosine.
 type ItemHit = (u64, f32, f32, f32, Option<f32>);
 
-/// An index keeps trust in so many steps.
+/// An index keeps trust in this many steps.
 const TRUST_STEPS: f64 = 255.0;
 
 fn steps_of(trust: f64) -> u8 {
@@ -58,17 +58,18 @@ impl ItemIndex {
         self.core.held_bytes()
     }
 
-    /// The same with more rows of the server's table, which replace those with their ids, and fewer.
+    /// The same with more rows of the server's table, which replace those with their ids, and without deleted ones.
     ///
-    /// A row without a vector of `dim` numbers has zeros, where any has one; else the built-in model makes the vectors.
+    /// A row without a vector of `dim` numbers has zeros, if any row has one. Otherwise the built-in model makes the
+    /// vectors.
     #[pyo3(signature = (rows, deleted, dim))]
     fn grown(&self, py: Python<'_>, rows: Vec<EntryRow<'_>>, deleted: Vec<u64>, dim: Option<usize>) -> PyResult<Self> {
         let _running = Running::begin();
         let has_vectors = dim.is_some() && rows.iter().any(|row| row.9.is_some());
         let owned = |(id, text, time_ms, source, kind, thread, tier, trust, expires, vector): EntryRow<'_>| {
-            let [source, kind, session] = [source, kind, thread].map(|name| store::name_number(&name));
+            let [source, kind, thread] = [source, kind, thread].map(|name| store::name_number(&name));
             let expires_ms = expires.unwrap_or(i64::MAX);
-            let meta = Meta { time_ms, source, kind, session, tier, trust: steps_of(trust), expires_ms };
+            let meta = Meta { time_ms, source, kind, thread, tier, trust: steps_of(trust), expires_ms };
             let text = read_server_text(&text)?.extract::<Text>()?.as_str().to_owned();
             let vector =
                 has_vectors.then(|| numbers_of(vector.as_deref().unwrap_or_default(), dim.unwrap_or_default()));
@@ -106,9 +107,9 @@ impl ItemIndex {
         })
     }
 
-    /// Per text, or per row of `vectors`, the ids of the entries most like it and their cosines, nearest first.
+    /// Per text, or per row of `vectors`, the ids of the most similar entries and their cosines, nearest first.
     ///
-    /// Without `vectors` what all entries have in common is removed: 0 means unrelated, as in a store of a file.
+    /// Without `vectors` the common part of all entries is removed: 0 means unrelated, as in a store in a file.
     #[pyo3(signature = (texts, *, k, now_ms, vectors, allowed = None))]
     fn recall(
         &self,
@@ -137,13 +138,13 @@ impl ItemIndex {
             if found.iter().any(|row| row.len() >= 2) {
                 return Ok(found);
             }
-            // A single item has nothing in common with others.
+            // A single item has no common part with others.
             Ok(recall(KnnTarget::Texts(&texts), 1, false, |cosine| 2.0 * f64::from(cosine) - 1.0))
         })
     }
 }
 
-/// The numbers in the bytes of a vector; zeros where they are not as many.
+/// The numbers in the bytes of a vector; zeros if they are not as many.
 fn numbers_of(bytes: &[u8], dim: usize) -> Vec<f32> {
     let numbers: Vec<f32> = bytes.chunks_exact(4).map(|x| f32::from_ne_bytes([x[0], x[1], x[2], x[3]])).collect();
     if numbers.len() == dim && bytes.len() == 4 * dim { numbers } else { vec![0.0; dim] }
@@ -194,7 +195,7 @@ impl Numbers {
         Filter {
             sources: self.sources.as_deref(),
             kinds: self.kinds.as_deref(),
-            sessions: self.threads.as_deref(),
+            threads: self.threads.as_deref(),
             tiers: self.tiers,
             after_ms: self.after_ms,
             before_ms: self.before_ms,
@@ -217,7 +218,7 @@ pub fn handles(py: Python<'_>, namespace: &str, items: Vec<(String, RawText)>) -
     detached(py, || Ok(items.iter().map(|(source, text)| store::handle_for(namespace, source, &text.0)).collect()))
 }
 
-/// Where the part of each text that a query is about begins and ends, in characters.
+/// The beginning and the end of the part of each text that a query is about, in characters.
 #[pyfunction]
 pub fn snippets(py: Python<'_>, texts: Vec<Text>, query: Text) -> PyResult<Vec<(usize, usize)>> {
     detached(py, || {
@@ -231,10 +232,10 @@ pub fn snippets(py: Python<'_>, texts: Vec<Text>, query: Text) -> PyResult<Vec<(
     })
 }
 
-/// Id, tier, bytes, when it was last said or found, trust, and how often it was found.
+/// Id, tier, bytes, when it was last said or found, trust, and its number of uses.
 type CandidateRow = (i64, u8, i64, i64, f64, i64);
 
-/// The ids of warm items that become cold, and of cold ones that go, where a namespace holds so many items and bytes.
+/// The ids of warm items that become cold, and of cold ones that go, if a namespace holds this many items and bytes.
 #[pyfunction]
 pub fn beyond_limits(
     rows: Vec<CandidateRow>,

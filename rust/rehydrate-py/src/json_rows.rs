@@ -1,4 +1,5 @@
-//! Conversations in tables, as JSON: the messages of a cell, and a line of JSON Lines. Nothing that stays is rewritten.
+//! Conversations in tables, as JSON: the messages of a cell, and a line of JSON Lines. The kept part is never
+//! rewritten.
 //!
 //! Values and the texts of errors are those of Python's `json`.
 use pyo3::exceptions::{PyRecursionError, PyValueError};
@@ -14,7 +15,7 @@ use crate::errors::detached;
 use crate::exit::Running;
 use crate::unicode::as_unicode;
 
-/// The text of a cell; raises InvalidArgumentError where there is none, or no UTF-8.
+/// The text of a cell; raises InvalidArgumentError if there is none, or it isn't UTF-8.
 #[pyfunction]
 pub fn cell_text<'py>(cell: &Bound<'py, PyAny>, column: &str) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
@@ -74,7 +75,7 @@ impl Wanted {
         }
     }
 
-    /// The error for what Python's reader raised.
+    /// The error for an exception of Python's reader.
     fn refusal(&self, py: Python<'_>, error: PyErr) -> PyErr {
         let Self { subject, kind, remedy, .. } = self;
         let raised = error.value(py);
@@ -91,7 +92,7 @@ impl Wanted {
     }
 }
 
-/// The messages of a JSON list, and where each is in it.
+/// The messages of a JSON list, and the place of each.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct JsonMessages {
     text: Py<PyString>,
@@ -110,7 +111,7 @@ impl JsonMessages {
         Ok(Self { text: text.clone().unbind(), messages: messages.cast_into::<PyList>()?.unbind(), places })
     }
 
-    /// Kept messages as JSON, those that did not change as they are in the text. `indices` are parallel to them.
+    /// Kept messages as JSON. Those that did not change are as they are in the text. `indices` are parallel to them.
     fn written<'py>(
         &self,
         py: Python<'py>,

@@ -32,7 +32,7 @@ impl JsonStream {
         self.core().feed(data);
     }
 
-    /// The next part: its kind, and its bytes; of what is broken the reason. None where more of the stream is needed.
+    /// The next part: its kind, and its bytes, or the reason if it is broken. None if more of the stream is needed.
     #[pyo3(name = "next")]
     fn next_part<'py>(&self, py: Python<'py>, ended: bool) -> Option<(&'static str, Bound<'py, PyAny>)> {
         let found = self.core().next(ended)?;

@@ -23,8 +23,8 @@ const ANY_LABEL: &str = "*";
 
 type Value<'py> = Bound<'py, PyAny>;
 
-/// Whether a value meets all conditions; a dot in a name goes one level down. Raises InvalidArgumentError for an unknown
-/// operator, and for conditions that are no mapping.
+/// Whether a value meets all conditions. A dot in a name goes one level down. Raises InvalidArgumentError for an
+/// unknown operator, and for conditions that aren't a mapping.
 #[pyfunction]
 pub fn meets_filter<'py>(value: &Value<'py>, conditions: Option<&Value<'py>>) -> PyResult<bool> {
     let _running = Running::begin();
@@ -42,7 +42,7 @@ pub fn meets_filter<'py>(value: &Value<'py>, conditions: Option<&Value<'py>>) ->
     Ok(true)
 }
 
-/// The value under a name, or under a way of names with dots between them.
+/// The value under a name, or under a path of names with dots between them.
 fn found_in<'py>(value: &Value<'py>, name: &str) -> PyResult<Option<Value<'py>>> {
     let (mut value, mut name) = (value.clone(), name);
     loop {
@@ -62,7 +62,7 @@ fn under<'py>(fields: Fields<'_, 'py>, key: &str) -> PyResult<Option<Value<'py>>
     if fields.has(&key)? { fields.as_any().get_item(key).map(Some) } else { Ok(None) }
 }
 
-/// `found`: None where there is nothing, which is as good as null.
+/// `found`: None if there is nothing, which counts as null.
 fn meets<'py>(found: Option<&Value<'py>>, wanted: &Value<'py>, depth: usize) -> PyResult<bool> {
     let py = wanted.py();
     let null = py.None().into_bound(py);
@@ -109,7 +109,7 @@ fn compares(value: &Value<'_>, name: &str, limit: &Value<'_>) -> PyResult<bool> 
     }
 }
 
-/// A value's texts and numbers as lines, each after its name; one alone has none.
+/// A value's texts and numbers as lines, each after its name. A single one has no name.
 #[pyfunction]
 pub fn value_text<'py>(value: &Value<'py>) -> PyResult<String> {
     let _running = Running::begin();

@@ -1,7 +1,7 @@
-//! The layout of a prompt: its parts in the order in which a provider reads them, those that the last prompt had and new ones.
+//! The layout of a prompt: its parts in the order in which a provider reads them, old and new.
 //!
-//! A part is a tool, a system block or a message, as it is sent, with its segment. Those of the history are kept by row: where a
-//! history goes on from the last one, only what its new rows become is rendered.
+//! A part is a tool, a system block or a message, as it is sent, with its segment. Those of the history are kept by
+//! row: if a history extends the last one, only its new rows are rendered.
 mod change;
 pub mod history;
 mod rows;
@@ -46,20 +46,20 @@ pub struct Layout {
     segments: Py<PyList>,
     #[pyo3(get)]
     values: Py<PyList>,
-    /// How many of the parts are tools.
+    /// The number of parts that are tools.
     #[pyo3(get)]
     tools: usize,
-    /// How many of the parts are tools, system blocks or messages of the system.
+    /// The number of parts that are tools, system blocks or messages of the system.
     #[pyo3(get)]
     system: usize,
-    /// What was left out or changed, and the indices of its entries.
+    /// Content that was left out or changed, and the indices of its entries.
     #[pyo3(get)]
     lost: Py<PyDict>,
     /// The index of the last part of each tool or section, by its name.
     named: Py<PyDict>,
-    /// The index at which the history's first message is, or would be without sections in it.
+    /// The index of the history's first message, or the one that it would have without sections in it.
     first: usize,
-    /// For each section in the history, the index of the message that it is before.
+    /// For each section in the history, the index of the message after it.
     inserted: Vec<usize>,
     rows: Rows,
     messages: Messages,
@@ -70,10 +70,11 @@ pub struct Layout {
 
 #[pymethods]
 impl Layout {
-    /// Lay out a prompt of which the first `known` rows of the history are those of the `last` one.
+    /// Lay out a prompt whose history has the first `known` rows from the `last` one.
     ///
-    /// `beginning` says that earlier messages are not shown, where the provider wants the user first. `write(section)` gives a
-    /// section's text as it is sent, and its tokens; `count(messages)` the tokens of messages of the provider's.
+    /// `beginning` says that earlier messages are not shown, if the provider wants the user first. `write(section)`
+    /// returns a section's text as it is sent, and its tokens; `count(messages)` the tokens of messages of the
+    /// provider.
     #[new]
     fn new<'py>(
         ir: &Bound<'py, PyAny>,
@@ -165,20 +166,20 @@ impl Layout {
         })
     }
 
-    /// How many of the history's messages are those of the last prompt.
+    /// The number of the history's messages that the last prompt had.
     #[getter]
     fn kept(&self) -> usize {
         self.rows.kept
     }
 
-    /// The position in the history of the first entry that is after a change since the prompt that was sent.
+    /// The position in the history of the first entry after a change since the prompt that was sent.
     #[pyo3(signature = (ir, sent))]
     fn first_change<'py>(&self, ir: &Bound<'py, PyAny>, sent: Option<&Bound<'py, PyAny>>) -> PyResult<Option<usize>> {
         let _running = Running::begin();
         change::first_change(self, ir, sent)
     }
 
-    /// The arguments of the provider's SDK, with cache marks at these places; the segments, and the places that have a mark.
+    /// The arguments of the provider's SDK, with cache marks at these places; the segments, and the places with a mark.
     fn request<'py>(
         &self,
         breakpoints: Vec<Bound<'py, PyString>>,
@@ -244,10 +245,10 @@ struct Laid<'py> {
     parts: Bound<'py, PyList>,
 }
 
-/// The sections of a prompt by where they are in it.
+/// The sections of a prompt by their place in it.
 struct Layers<'py> {
     system: Vec<Laid<'py>>,
-    /// Before the history: the provider's own, then those that are the same in the next turn.
+    /// Before the history: the provider's own, then those that stay in the next turn.
     statics: Vec<Laid<'py>>,
     dynamic: Vec<Laid<'py>>,
     /// By its id, each section with its parts.
@@ -301,7 +302,7 @@ impl<'py> Layers<'py> {
         Ok(Self { system, statics: native, dynamic, all })
     }
 
-    /// The sections in the history, by the index of the message that they are before.
+    /// The sections in the history, by the index of the message after them.
     fn inserted(
         &self,
         history: &History<'py>,
@@ -333,7 +334,7 @@ struct Parts<'py> {
     segments: Bound<'py, PyList>,
     values: Bound<'py, PyList>,
     named: Bound<'py, PyDict>,
-    /// The ids of parts that are no messages of the history.
+    /// The ids of parts that aren't messages of the history.
     ids: Bound<'py, PyList>,
     /// Makes `Segment`s.
     segment: NamedTuple<'py>,
@@ -398,7 +399,7 @@ impl<'py> Parts<'py> {
         Ok(made)
     }
 
-    /// A summary of the provider's own, as its messages; the last has the tokens of all.
+    /// A summary of the provider's own, as its messages. The last one has the tokens of all.
     fn of_native(&self, section: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let py = section.py();
         let (id, stability) = (section.getattr(interned!(py, "id"))?, stability_of(section)?);
@@ -449,7 +450,7 @@ impl<'py> Parts<'py> {
         Ok(Messages { segments: segments.unbind(), values: values.unbind(), highest })
     }
 
-    /// Add a part that is no message of the history.
+    /// Add a part that isn't a message of the history.
     fn add(&self, part: &Part<'py>) -> PyResult<()> {
         self.segments.append(&part.0)?;
         self.values.append(&part.1)?;
@@ -500,7 +501,7 @@ impl<'py> Parts<'py> {
         Ok(())
     }
 
-    /// Whether two of the parts that are no messages have one id, or one has that of an entry.
+    /// Whether two of the parts that aren't messages have one id, or one has that of an entry.
     fn has_namesakes(&self) -> PyResult<bool> {
         if PySet::new(self.ids.py(), &self.ids)?.len() < self.ids.len() {
             return Ok(true);
@@ -508,7 +509,7 @@ impl<'py> Parts<'py> {
         Ok(self.named.keys().iter().any(|name| name.cast().is_ok_and(|name| index_in(name).is_some())))
     }
 
-    /// The segments with the ids numbered that one entry became, from the second on.
+    /// The segments with numbered ids of the messages that one entry became, from the second on.
     fn with_unique_ids(&self) -> PyResult<Bound<'py, PyList>> {
         let py = self.segments.py();
         let (made, seen) = (PyList::empty(py), PyDict::new(py));

@@ -233,9 +233,10 @@ mod _native {
 
     use super::*;
 
-    /// glibc gives the top of its heap back to the system at each `free` while that is over 128 KB, or over twice the largest
-    /// block that was mapped by itself and freed. A selection takes and frees a megabyte or two, whose pages the system
-    /// would have to clear anew each time (a sixth of a warm call). One such block, never touched, and it keeps 4 MB.
+    /// glibc gives the top of its heap back to the system at each `free` while that is over 128 KB, or over twice the
+    /// largest block that was mapped by itself and freed. A selection takes and frees a megabyte or two, whose pages
+    /// the system would have to clear again each time (a sixth of a warm call). After one such block, never touched, it
+    /// keeps 4 MB.
     const FREED_ONCE: usize = 2 << 20;
 
     #[pymodule_init]

@@ -16,7 +16,7 @@ pub use texts::Text;
 /// The fields of a `Finding`.
 type Finding = (&'static str, &'static str, String, i64, String, String);
 
-/// The findings of the rules of these names, the gravest first. `min_prefix` is the shortest prefix that the model's cache keeps.
+/// The findings of the rules of these names, the most severe first. `min_prefix` is the shortest prefix that the model's cache keeps.
 #[pyfunction]
 pub fn lint(subject: &Bound<'_, Subject>, min_prefix: i64, rules: Vec<String>) -> PyResult<Vec<Finding>> {
     let _running = Running::begin();
@@ -30,7 +30,7 @@ pub fn lint(subject: &Bound<'_, Subject>, min_prefix: i64, rules: Vec<String>) -
     })
 }
 
-/// Every rule: its name, and in a few words what it looks for.
+/// Every rule: its name, and its purpose in a few words.
 #[pyfunction]
 pub fn lint_rules() -> Vec<(&'static str, &'static str)> {
     core::rules().collect()

@@ -54,10 +54,10 @@ fn refused<T>(words: String) -> Answered<T> {
     Err(Refused::Said(words))
 }
 
-/// The answer to a command, whether it is an error, the paths of the files that change, and the records that say so.
+/// The answer to a command, whether it is an error, the paths of the changed files, and the records of the changes.
 type Done = (String, bool, Vec<String>, Vec<(i64, f64, String)>);
 
-/// The memory tool as a request to a provider lists it: a function, for models that do not know it by name.
+/// The memory tool in a request to a provider: a function, for models that do not know it by name.
 #[pyfunction]
 pub fn memory_tool<'py>(provider: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let _running = Running::begin();
@@ -67,10 +67,11 @@ pub fn memory_tool<'py>(provider: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyD
     tool_definition(provider, name.as_any(), &tool.get_item("description")?, &tool.get_item("schema")?)
 }
 
-/// Plan a command on files, which are texts by path. Their log has to get the records, unless others have written meanwhile.
+/// Plan a command on files, which are texts by path. The records must go into their log, unless others have written
+/// meanwhile.
 ///
-/// `is_new`: the log has no record yet. Secrets that `redactor` finds are left out. What would go beyond the limits is refused.
-/// With `overwrites` a file that is there may be created anew.
+/// `is_new`: the log has no record yet. Secrets that `redactor` finds are left out. Files beyond the limits are
+/// refused. With `overwrites` an existing file may be created again.
 #[pyfunction]
 pub fn memory_command<'py>(
     arguments: &Bound<'py, PyAny>,
@@ -125,7 +126,7 @@ pub fn memory_texts<'py>(rows: Vec<Given>, before: &Bound<'py, PyDict>) -> PyRes
     Ok(texts)
 }
 
-/// The records of the log that are not what a file says now, each by its number and with the body of one that says nothing.
+/// The records of the log that are not the present text of a file, each by its number and with an empty body for it.
 #[pyfunction]
 pub fn memory_stale(py: Python<'_>, rows: Vec<Given>, texts: &Bound<'_, PyDict>) -> PyResult<Vec<(usize, String)>> {
     let _running = Running::begin();
@@ -150,7 +151,7 @@ fn entry_of<'py>(py: Python<'py>, body: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1(interned!(py, "loads"), (body,))?.get_item(interned!(py, "entry"))
 }
 
-/// Leave the secrets out of the texts of changes; return the kinds of those that were in them.
+/// Leave the secrets out of the texts of changes. Returns the kinds of the secrets.
 fn without_secrets(changes: &Bound<'_, PyDict>, redactor: Option<&Bound<'_, PyAny>>) -> Answered<BTreeSet<String>> {
     let (py, mut kinds) = (changes.py(), BTreeSet::new());
     let Some(redactor) = redactor else { return Ok(kinds) };
@@ -171,7 +172,7 @@ fn without_secrets(changes: &Bound<'_, PyDict>, redactor: Option<&Bound<'_, PyAn
     Ok(kinds)
 }
 
-/// Refuse changes after which a file, all files together, or their number would be beyond the limits.
+/// Refuse changes after which a file, all files together, or their number would exceed the limits.
 fn check_limits(texts: &Bound<'_, PyDict>, changes: &Bound<'_, PyDict>, limits: &Bound<'_, PyAny>) -> Answered<()> {
     let limit = |name: &str| limits.getattr(name)?.extract::<usize>();
     let (mut files, mut total) = (0, 0);
@@ -214,7 +215,7 @@ fn check_limits(texts: &Bound<'_, PyDict>, changes: &Bound<'_, PyDict>, limits: 
     Ok(())
 }
 
-/// The records of changes; without any there is none, and a new log begins with its header.
+/// The records of changes. Without changes there are none. A new log begins with its header.
 fn records_of(changes: &Bound<'_, PyDict>, is_new: bool) -> PyResult<Vec<(i64, f64, String)>> {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64();
     let mut records = Vec::new();

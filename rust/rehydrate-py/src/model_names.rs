@@ -8,7 +8,7 @@ use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::reading::{Fields, text_of};
 
-/// The name of a table that a model's name means, with or without vendor, date and revision; None for a model that it lacks.
+/// The name in a table that a model's name means, with or without vendor, date and revision. None for an unknown model.
 #[pyfunction]
 pub fn known_name(model: Text, names: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let _running = Running::begin();
@@ -17,7 +17,7 @@ pub fn known_name(model: Text, names: &Bound<'_, PyAny>) -> PyResult<Option<Stri
     Ok(model_names::known_name(model.as_str(), &names).map(str::to_owned))
 }
 
-/// The provider that a model's name suggests; None for a name that suggests none.
+/// The provider that a model's name suggests. None if it suggests none.
 #[pyfunction]
 pub fn provider_of(model: Text) -> Option<&'static str> {
     model_names::provider_of(model.as_str())
@@ -25,7 +25,7 @@ pub fn provider_of(model: Text) -> Option<&'static str> {
 
 static NAMES: [Interned; 3] = [Interned::new("model_name"), Interned::new("model"), Interned::new("model_id")];
 
-/// The model that answered last, as a transcript of Claude Code or LangChain's messages name it; "" where they do not.
+/// The model that answered last, as a transcript of Claude Code or LangChain's messages name it. "" if they do not.
 #[pyfunction]
 pub fn answering_model(entries: &Bound<'_, PyAny>, format: &str) -> PyResult<String> {
     let _running = Running::begin();

@@ -1,4 +1,4 @@
-//! What notes are read from, for Python: places in texts, in characters.
+//! Reading notes, for Python: places in texts, in characters.
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use crate::division::sliced;
 use crate::errors::detached;
 use crate::exit::Running;
 
-/// Why what a writer of summaries returned is not a summary; "" where it may be one.
+/// Why a writer's text is not a summary. "" if it may be one.
 #[pyfunction]
 pub fn refusal(written: &Bound<'_, PyAny>) -> PyResult<String> {
     let _running = Running::begin();
@@ -68,7 +68,8 @@ pub fn chunks<'py>(
 /// The tier of a piece, and its chunk.
 type PieceRow<'py> = (&'static str, Bound<'py, PyAny>);
 
-/// The pieces of a file of notes that become items, each with its tier, and its lines where the first ones are hot memory.
+/// The pieces of a file of notes that become items, each with its tier, and its number of lines if the first ones are
+/// hot memory.
 #[pyfunction]
 pub fn note_pieces<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! ONNX models for Python: loading, embedding, and an interpreter that exits meanwhile.
+//! ONNX models for Python: loading, embedding, and the exit of the interpreter meanwhile.
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::convert::Text;
 use crate::errors::{detached, to_py};
 use crate::prepared::bytes_of;
 
-/// How long the exit of the interpreter waits for calls to come back.
+/// The time that the exit of the interpreter waits for calls to come back.
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 static CLOSING: AtomicBool = AtomicBool::new(false);
-/// The process, and how many calls are under way in it: a fork inherits a number whose threads it does not have.
+/// The process, and the number of calls under way in it: a fork inherits a number without its threads.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 fn calls_in(process: u32, calls: u64) -> u32 {
@@ -83,7 +83,7 @@ impl OnnxModel {
         self.core.dim()
     }
 
-    /// Vectors of texts, float32, row after row; `seconds` is how long it may take.
+    /// Vectors of texts, float32, row after row. `seconds` is the time that it may take.
     #[pyo3(signature = (texts, *, seconds))]
     fn embed<'py>(&self, py: Python<'py>, texts: Vec<Text>, seconds: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         // A duration too long to say is no limit.
@@ -102,13 +102,14 @@ impl OnnxModel {
 
 /// Load ONNX Runtime's library from an absolute path.
 // Not detached: a fork in the middle would leave the child with half a library. No fork happens while another thread is
-// attached: it takes the interpreter lock, or, where there is none, stops the attached threads where they allow it.
+// attached: the fork takes the interpreter's lock, or, if there is none, stops the attached threads at points where
+// they allow it.
 #[pyfunction]
 pub fn open_onnx(py: Python<'_>, library: PathBuf) -> PyResult<()> {
     onnx::open_library(&library).map_err(|error| to_py(py, &error))
 }
 
-/// Let no further call begin, and wait until those under way are back: called when the interpreter exits.
+/// Let no further call begin, and wait until those under way have returned. Called when the interpreter exits.
 #[pyfunction]
 pub fn close_onnx(py: Python<'_>) {
     CLOSING.store(true, Ordering::SeqCst);
@@ -128,7 +129,7 @@ pub fn isa() -> &'static str {
 
 /// Detached work that the exit of the interpreter waits for.
 fn counted<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    // First counted, then asked: whoever closes says so first, and then counts.
+    // First counted, then asked: closing sets its flag first, and then counts.
     let _call = Call::begin();
     if CLOSING.load(Ordering::SeqCst) {
         // Made without running Python code, in which a thread may be ended at exit: that aborts in a Rust frame.

@@ -12,7 +12,7 @@ use crate::reading::Fields;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// Of a share of the tokens: what is less is taken as this. A budget in tokens may be smaller.
+/// The smallest share of the tokens: smaller ones are raised to this. A budget in tokens may be smaller.
 pub const MIN_RATIO: f64 = 0.05;
 /// More tokens than any conversation has.
 const MOST_TOKENS: u64 = 1 << 63;
@@ -33,7 +33,7 @@ pub fn checked_ratio(ratio: &Any<'_>) -> PyResult<f64> {
     Err(refused(ratio.py(), message))
 }
 
-/// What a number that is no share was probably meant as, or "".
+/// A guess of what was meant by a number that isn't a valid share, or "".
 fn meant_by(ratio: &Any<'_>) -> PyResult<String> {
     if !is_number(ratio) || ratio.ne(ratio)? {
         return Ok(String::new()); // not even a number, or NaN
@@ -103,7 +103,7 @@ pub fn checked_memory<'py>(memory: &Any<'py>) -> PyResult<Any<'py>> {
     Ok(memory.clone())
 }
 
-/// The indices of the messages that the caller pinned, by index or as the very objects.
+/// The indices of the messages that the caller pinned, by index or as the same objects.
 #[pyfunction]
 pub fn pinned_indices(messages: &Any<'_>, pin: &Any<'_>) -> PyResult<Vec<usize>> {
     let _running = Running::begin();

@@ -1,4 +1,4 @@
-//! The whole of the texts that prompts show in part, in the memory of this process; and the handles of texts.
+//! The originals of texts that prompts show in part, in the memory of this process, and the handles of texts.
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ const BASE_32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// The handle of a text that is held in this process or in a thread: 128 bits that identify it.
 #[pyfunction]
 pub fn handle_of_text(text: &Bound<'_, PyString>) -> PyResult<String> {
-    // Not by its own UTF-8, which the string would hold from then on; halves of surrogate pairs are bytes like any other.
+    // Not its own UTF-8, which the string would keep from then on. Halves of surrogate pairs are bytes like any other.
     let bytes = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
     let digest = Params::new().hash_length(16).hash(bytes.cast::<PyBytes>()?.as_bytes());
     let (mut handle, mut bits, mut count) = (String::from("orig_"), 0u32, 0);
@@ -37,8 +37,8 @@ pub fn handle_of_text(text: &Bound<'_, PyString>) -> PyResult<String> {
 
 /// Originals in the memory of this process, for any number of threads.
 ///
-/// Above ``max_bytes`` the least recently used texts are dropped. Every compilation stores again what its prompt shows in
-/// part, so the texts of the last prompt are the newest. Texts are held, not copied. Use one store for each tenant.
+/// Above ``max_bytes`` the least recently used texts are dropped. Every compilation stores the originals of its prompt
+/// again, so those of the last prompt are the newest. Texts are held, not copied. Use one store for each tenant.
 ///
 /// >>> held = HeldOriginals()
 /// >>> handle = held.put("all of it")
@@ -54,7 +54,7 @@ pub struct HeldOriginals {
 
 #[derive(Default)]
 struct Texts {
-    /// By its handle, a text and its size when it came: a string grows when somebody asks for its UTF-8.
+    /// By its handle, a text and its size when it came: a string grows when its UTF-8 is asked for.
     held: HashMap<String, (Py<PyString>, u64)>,
     used: ByUse,
     dropped: ByUse,
@@ -92,7 +92,7 @@ impl ByUse {
 
 #[pymethods]
 impl HeldOriginals {
-    /// Set the limit; raises InvalidArgumentError for one that is not a whole number from 1 up.
+    /// Set the limit. Raises InvalidArgumentError if it is not a whole number from 1 up.
     #[new]
     #[pyo3(signature = (max_bytes=Given::USUAL), text_signature = "(max_bytes=268435456)")]
     fn new(py: Python<'_>, max_bytes: Given<'_>) -> PyResult<Self> {
@@ -114,7 +114,7 @@ impl HeldOriginals {
         self.texts().held.len()
     }
 
-    /// Hold the text; raises OriginalsFullError for one larger than ``max_bytes``.
+    /// Hold the text. Raises OriginalsFullError if it is larger than ``max_bytes``.
     #[pyo3(signature = (text, /, *, about=None))]
     fn put(&self, text: &Bound<'_, PyString>, about: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let _running = Running::begin();

@@ -1,4 +1,4 @@
-//! The outline of what is left out of a conversation, for Python: its names, its lines, and where it goes.
+//! The outline of the omitted part of a conversation, for Python: its names, its lines, and its place.
 mod name_index;
 mod size;
 mod slot;
@@ -48,7 +48,7 @@ pub fn names(
     })
 }
 
-/// The lines of as many of these names as fit, the first first; "" if none fits.
+/// The lines of as many of these names as fit, in order; "" if none fits.
 #[pyfunction]
 pub fn write_outline(names: Vec<(Text, Text, Text)>, how: Text, fits: &Bound<'_, PyAny>) -> PyResult<String> {
     let _running = Running::begin();
@@ -63,7 +63,7 @@ pub fn write_outline(names: Vec<(Text, Text, Text)>, how: Text, fits: &Bound<'_,
     write_fitting(&listed, how.as_str(), |lines| fits.call1((lines,))?.is_truthy())
 }
 
-/// The lines of as many of these names as fit, the first first; "" if none fits.
+/// The lines of as many of these names as fit, in order; "" if none fits.
 fn write_fitting(listed: &[lines::Listed<&str>], how: &str, fits: impl Fn(&str) -> PyResult<bool>) -> PyResult<String> {
     let (mut low, mut high) = (0, listed.len());
     while low < high {
@@ -97,7 +97,7 @@ pub fn fenced_outline(lines: &Bound<'_, PyString>) -> PyResult<String> {
     fenced_section("outline", lines)
 }
 
-/// The names of an outline in its fence; None unless the text is exactly one outline.
+/// The names of an outline in its fence. None unless the text is exactly one outline.
 #[pyfunction]
 pub fn read_fenced_outline<'py>(text: &Bound<'py, PyString>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     let _running = Running::begin();

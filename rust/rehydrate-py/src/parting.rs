@@ -1,11 +1,11 @@
-//! Parallel calls, parted: an assistant message with several calls becomes several messages with one call each, every one
-//! before its own result. That is a valid conversation, so the whole compaction works on it as on any other. At the end the
-//! kept parts are put together again.
+//! Parallel calls, parted: an assistant message with several calls becomes several messages with one call each, every
+//! one before its own result. That is a valid conversation, so the whole compaction works on it as on any other. At the
+//! end the kept parts are joined again.
 //!
-//! What must stay together is never parted: a message with thinking (also where it is stripped) or a signature, calls
-//! without results, calls of which some were made after the results of others, results with the user's own text, server
-//! tools, and what the model has not answered yet. LangChain's messages are not parted: they hold each call up to three
-//! times.
+//! Some messages are never parted, as they must stay together: those with thinking (also if it is stripped) or a
+//! signature, calls without results, calls of which some were made after the results of others, results with the user's
+//! own text, server tools, and those that the model has not answered yet. LangChain's messages are not parted: they
+//! hold each call up to three times.
 mod anthropic;
 mod chat;
 mod claude_code;
@@ -23,7 +23,7 @@ use crate::interned::interned;
 use crate::reading::{Conversation, Draft, part_key};
 use groups::{Group, Part, with_field};
 
-/// A conversation's entries with parallel calls parted. A place is an index of this list, an origin one of the caller's.
+/// A conversation's entries with parallel calls parted. A place is an index of this list, an origin one of the caller.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Parted {
     #[pyo3(get)]
@@ -42,16 +42,16 @@ pub struct Parted {
     spans: Vec<(usize, usize)>,
     /// The origins that the caller pinned: they are whole.
     pinned: FxHashSet<usize>,
-    /// How many parts each origin has.
+    /// The number of parts of each origin.
     part_counts: FxHashMap<usize, usize>,
 }
 
-/// Origins, their entries, and where an outline is: its position, and the origin whose place it takes.
+/// Origins, their entries, and the place of an outline: its position, and the origin that it replaces.
 type Merged<'py> = (Vec<usize>, Vec<Bound<'py, PyAny>>, Option<(usize, usize)>);
 
 #[pymethods]
 impl Parted {
-    /// Part the parallel calls of a conversation; None if it has none that may be parted.
+    /// Part the parallel calls of a conversation. None if it has none that may be parted.
     #[staticmethod]
     fn of(
         conversation: &Conversation,
@@ -62,7 +62,7 @@ impl Parted {
         Self::part(conversation, entries, indices_in(pinned)?)
     }
 
-    /// Part the same messages once more, read anew.
+    /// Part the same messages once more, read again.
     fn again(&self, conversation: &Conversation, entries: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let _running = Running::begin();
         Self::part(conversation, entries, self.pinned.clone())
@@ -100,7 +100,7 @@ impl Parted {
         self.origins.iter().map(|&origin| self.originals.bind(py).get_item(origin)).collect()
     }
 
-    /// The kept messages of which only a part is there, and how many they are; after them the same put together. Some
+    /// The kept messages of which only a part is there, and their number; after them the same messages joined. Some
     /// counters round up, so parts may cost more.
     fn both_ways(&self, py: Python<'_>, conversation: &Conversation, kept: Vec<bool>) -> (Conversation, usize) {
         let of = &conversation.columns;
@@ -128,7 +128,7 @@ impl Parted {
         (Conversation::alone(draft), parts)
     }
 
-    /// How many messages are gone, and how many are kept in part.
+    /// The number of messages that are gone, and of those that are kept in part.
     fn counts(&self, conversation: &Conversation, kept: Vec<bool>) -> (usize, usize) {
         let (mut all, mut left) = (FxHashMap::default(), FxHashMap::default());
         for (row, is_kept) in conversation.columns.of.rows.iter().zip(kept) {
@@ -144,8 +144,8 @@ impl Parted {
 
     /// The origins and the entries, with the kept parts put together.
     ///
-    /// `outline` is the position of an outline, and the place that it takes. One between two parts of a message goes after
-    /// its results.
+    /// `outline` is the position of an outline, and its place. One between two parts of a message goes after its
+    /// results.
     fn merged<'py>(
         &self,
         py: Python<'py>,

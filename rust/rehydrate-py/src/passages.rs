@@ -20,7 +20,7 @@ use crate::prepared::{MIN_CONFIDENCE, relevances};
 use crate::prompt::SHORTEST_QUOTE;
 use crate::tokens::named;
 
-/// Where a part of a text begins and ends.
+/// The beginning and the end of a part of a text.
 type Place = (usize, usize);
 
 fn places(ranges: Vec<Range<usize>>) -> Vec<Place> {
@@ -39,10 +39,10 @@ const MAX_EMBEDDED: usize = 2_000;
 const MIN_LITERAL_CHARS: usize = 4;
 /// The most such matches in one text.
 const MAX_LITERAL_MATCHES: usize = 20;
-/// Windows with less are left out; the best has 1.0. They only share a word with it, or lie next to it.
+/// Windows with less are left out; the best has 1.0. They only share a word with it, or are next to it.
 const MIN_RELEVANCE: f64 = 0.7;
 
-/// Texts, each scored as a message of one conversation; they are analysed once.
+/// Texts, each scored as a message of one conversation. They are analysed once.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct TextIndex(Prepared);
 
@@ -84,13 +84,13 @@ struct Windows {
     index: TextIndex,
 }
 
-/// The windows of some texts, each with what the prompt shows of it, searched by one query after another. They are analysed at
-/// the first query.
+/// The windows of some texts, each with its part that the prompt shows, searched by one query after another. They are
+/// analysed at the first query.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Passages {
     texts: Vec<(Py<PyString>, Py<PyString>)>,
     windows: OnceBox<Windows>,
-    /// Of all texts.
+    /// The characters of all texts.
     #[pyo3(get)]
     characters: usize,
 }
@@ -162,8 +162,8 @@ impl Passages {
     }
 }
 
-/// The first lines of a text that hold the query as it is written: a name, a number, a path. Of a long line only what is around
-/// it; nothing of what is shown.
+/// The first lines of a text that hold the query as it is written: a name, a number, a path. Of a long line only the
+/// part around it, and nothing that is shown.
 fn literal_matches(
     text: &Bound<'_, PyString>,
     shown: &Bound<'_, PyString>,
@@ -194,7 +194,7 @@ fn literal_matches(
     Ok(found)
 }
 
-/// How many characters these bytes are, as `bytes_of` made them.
+/// The number of characters of these bytes, as `bytes_of` made them.
 fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| !(0x80..0xC0).contains(*byte)).count()
 }
@@ -225,7 +225,7 @@ pub fn passage_excerpt<'py>(
     Ok((string(py, &content)?, places(spans)))
 }
 
-/// Where the page of a text from `start` on ends: at `end`, or after as much as has room.
+/// The end of the page of a text from `start` on: `end`, or earlier if there is no room for more.
 #[pyfunction]
 pub fn page_end(
     py: Python<'_>,
@@ -244,19 +244,19 @@ pub fn page_end(
     })
 }
 
-/// Where lines of a text begin and end; None where they begin beyond it.
+/// The beginning and the end of some lines of a text. None if they begin beyond it.
 #[pyfunction]
 pub fn line_span(text: CodePoints, first: usize, last: Option<usize>) -> Option<Place> {
     excerpts::line_span(&text.0, first, last).map(|span| (span.start, span.end))
 }
 
-/// What a page shows, and how to read on up to `end`.
+/// The notice of what a page shows, and how to read on up to `end`.
 #[pyfunction]
 pub fn describe_page(text: CodePoints, start: usize, stop: usize, end: usize, in_lines: bool) -> (String, String) {
     excerpts::describe_page(&text.0, start..stop, end, in_lines)
 }
 
-/// The numbers of the lines of a part of a text; those of its characters where it is part of a line.
+/// The numbers of the lines of a part of a text; those of its characters if it is part of a line.
 #[pyfunction]
 pub fn line_numbers(text: CodePoints, start: usize, end: usize) -> String {
     excerpts::line_numbers(&text.0, start..end)

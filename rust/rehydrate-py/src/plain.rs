@@ -11,17 +11,17 @@ use crate::reading::is_langchain_message;
 
 /// Levels of values in one another.
 const MAX_DEPTH: usize = 900;
-/// Where bytes are base64: pictures of Converse's in entries and requests.
+/// The places where bytes are base64: pictures of Converse's in entries and requests.
 const OF_MESSAGES: [&str; 2] = ["history.entries", "request.messages"];
 
-/// Any value as JSON's: what has no form of its own is written as a text. Raises RecursionError.
+/// Any value as JSON's. A value without a form of its own is written as a text. Raises RecursionError.
 #[pyfunction]
 pub fn plain<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
     any(value, MAX_DEPTH)
 }
 
-/// A value of an IR as JSON's, to be read back; `path` is where it is in the document.
+/// A value of an IR as JSON's, to be read back. `path` is its place in the document.
 ///
 /// Raises UnreadableIRError, with the path, for a value that JSON cannot hold, and RecursionError.
 #[pyfunction]
@@ -50,7 +50,7 @@ fn is_exactly_list(value: &Bound<'_, PyAny>) -> bool {
     value.is_exact_instance_of::<PyList>() || value.is_exact_instance_of::<PyTuple>()
 }
 
-/// A list of what the values become.
+/// A list of the written values.
 fn listed<'py>(
     values: &Bound<'py, PyAny>,
     of: impl Fn(&Bound<'py, PyAny>, usize) -> PyResult<Bound<'py, PyAny>>,
@@ -166,7 +166,7 @@ fn lone<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// Where a value is in a document.
+/// The place of a value in a document.
 pub enum At<'a, 'py> {
     Path(&'a str),
     Field(&'a At<'a, 'py>, &'a Bound<'py, PyString>),
@@ -285,7 +285,7 @@ impl<'py> Classes<'py> {
     }
 }
 
-/// The names of the fields of a named tuple, or of a dataclass as it is made; None for any other value.
+/// The names of the fields of a named tuple, or of a dataclass as it is made. None for any other value.
 pub fn names_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyString>>>> {
     let py = value.py();
     if let Some(names) = value.getattr_opt(interned!(py, "_fields"))? {

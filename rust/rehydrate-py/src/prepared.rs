@@ -22,11 +22,11 @@ use crate::reading::{self, Draft, Row, Source};
 use crate::scoring::Scoring;
 use crate::tokens::Counts;
 
-/// What an image or a document counts: what Anthropic bills for its largest unscaled image, an upper bound for OpenAI's too.
-/// Their base64 payload is never counted as text.
+/// The tokens of an image or a document: as many as Anthropic bills for its largest unscaled image, an upper bound for
+/// OpenAI's too. Their base64 payload is never counted as text.
 pub const MEDIA_TOKENS: u32 = 1_600;
-/// It has as many tokens as nearly every handle, or more. If handles cost more than this one, `Excerpts.fit` gives back blocks
-/// after the choice, and better choices are lost.
+/// It has as many tokens as nearly every handle, or more. If handles cost more than this one, `Excerpts.fit` gives back
+/// blocks after the choice, and better choices are lost.
 const SAMPLE_HANDLE: &str = "mem_r2c6z4477yjh6q3n8hv7x5m7j8";
 
 /// The tokens of each message, media included; of a conversation, or of messages by themselves.
@@ -59,12 +59,12 @@ pub struct Prepared {
 
 #[pymethods]
 impl Prepared {
-    /// Count and analyse a conversation; texts seen before come from the cache.
+    /// Count and analyse a conversation. Texts seen before come from the cache.
     ///
-    /// `weight_of` is the weight of a role, `pinned` are the units that are always kept; () for none. `asked` says that messages
-    /// will be compared with a query, `recalled` with memories. Without either, only the newest text is embedded, and only the
-    /// names of a query are searched. With `divisible` its texts are divided into blocks, which may be kept one by one; a mark in
-    /// a gap costs more with handles.
+    /// `weight_of` is the weight of a role, `pinned` are the units that are always kept, () for none. `asked` says that
+    /// messages will be compared with a query, `recalled` with memories. Without either, only the newest text is
+    /// embedded, and only the names of a query are searched. With `divisible` its texts are divided into blocks, which
+    /// may be kept one by one. A mark in a gap costs more with handles.
     #[new]
     #[pyo3(signature = (conversation, *, counter, weight_of=None, pinned=Vec::new(), embed=false, calibrated=false, coverage=false, asked=false, recalled=false, divisible=None, with_handles=false))]
     #[expect(clippy::too_many_arguments, reason = "what the analysis is for")]
@@ -163,7 +163,7 @@ impl Prepared {
         Ok(Division::of(found.division.clone()))
     }
 
-    /// The conversation that was prepared, with its parts as messages: what is divided, block by block, and the rest.
+    /// The conversation that was prepared, with its parts as messages: the divided ones, block by block, and the rest.
     fn parts(
         &self,
         py: Python<'_>,
@@ -201,7 +201,7 @@ impl Prepared {
         Py::new(py, reading::Conversation::alone(draft))
     }
 
-    /// Components of a vector of the built-in model; None where the conversation was prepared without it.
+    /// Components of a vector of the built-in model. None if the conversation was prepared without it.
     #[getter]
     fn dim(&self) -> Option<usize> {
         self.core.model().map(StaticModel::dim)
@@ -214,13 +214,14 @@ impl Prepared {
         Ok(bytes_of(py, &rows))
     }
 
-    /// The messages that an expensive model is worth asking about, most relevant to `query` first.
+    /// The messages that an expensive model should be asked about, most relevant to `query` first.
     fn rank(&self, py: Python<'_>, query: Text) -> PyResult<Vec<usize>> {
         let _running = Running::begin();
         detached(py, || Ok(self.core.rank(query.as_str())))
     }
 
-    /// The relevance of each message to `query`, 1.0 for the best, 0.0 for all where nothing is found; and the confidence, 0 to 1.
+    /// The relevance of each message to `query`, 1.0 for the best, 0.0 for all if nothing is found; and the confidence,
+    /// 0 to 1.
     fn relevances(&self, py: Python<'_>, query: Text, vectors: Option<OwnVectors>) -> PyResult<(Vec<f64>, f64)> {
         let _running = Running::begin();
         detached(py, || {
@@ -270,14 +271,15 @@ impl Prepared {
 /// With a lower confidence nothing is found. Of questions about their own conversation 1% have less than 0.18; of questions
 /// about other conversations half have less than 0.21.
 pub const MIN_CONFIDENCE: f64 = 0.15;
-/// With a cosine from here up, of the caller's model, a query is found although few of its words occur here. Of questions about
-/// other conversations with such words 2% reach it, of a conversation's own questions three quarters (MiniLM).
+/// With a cosine from here up, of the caller's model, a query is found although few of its words occur here. Of
+/// questions about other conversations with such words 2% reach it, of a conversation's own questions three quarters
+/// (MiniLM).
 const MIN_COSINE: f64 = 0.35;
 /// With fewer rows, their mean says little about what they share.
 const MIN_ROWS: usize = 16;
 
 /// The relevance of each message, 1.0 for the best, and the confidence: the share of the query that the best one matches, 1.0
-/// where all messages are alike.
+/// if all messages are alike.
 pub fn relevances(
     of: &rehydrate_core::conversation::Prepared,
     query: &str,
@@ -285,14 +287,14 @@ pub fn relevances(
 ) -> Result<(Vec<f64>, f64), Error> {
     let (found, confidence) = of.relevances(query, vectors)?;
     if confidence > 0.0 && found.iter().all(|&each| each == 0.0) {
-        // One message alone, or copies of one: no word is rare there, so that any will do.
+        // One message alone, or copies of one: no word is rare there, so any word counts.
         return Ok((vec![1.0; found.len()], confidence.max(MIN_CONFIDENCE)));
     }
     let least = found.iter().copied().reduce(f64::min).unwrap_or(0.0);
     Ok((found, if least >= 1.0 { 1.0 } else { confidence }))
 }
 
-/// What the next turn is about, and how much that counts.
+/// The subject of the next turn, and its weight.
 struct Query {
     text: Text,
     weight: f64,
@@ -343,7 +345,7 @@ impl OwnVectors {
         }
     }
 
-    /// The cosine of the query and its nearest row, the mean row subtracted from both; None with too few rows.
+    /// The cosine of the query and its nearest row, the mean row subtracted from both. None with too few rows.
     #[expect(clippy::cast_precision_loss, reason = "no conversation has that many messages")]
     fn query_similarity(&self) -> Option<f64> {
         let (query, dim) = (self.query.as_deref()?, self.query.as_deref()?.len());
@@ -370,7 +372,7 @@ impl OwnVectors {
     }
 }
 
-/// Which units are kept, and every signal behind it.
+/// The kept units, and every signal that decided it.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Selection {
     pub core: rehydrate_core::selection::Selection,
@@ -384,7 +386,7 @@ impl Selection {
         self.core.packing.kept.clone()
     }
 
-    /// Per divided text a byte for each block: 1 where it is kept.
+    /// Per divided text a byte for each block: 1 if it is kept.
     fn kept_blocks<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
         let mut kept: Vec<Vec<u8>> = Vec::new();
         for block in &self.core.blocks {
@@ -420,7 +422,7 @@ impl Selection {
         self.core.pinned_tokens
     }
 
-    /// Whether vectors were really computed; without a query the newest text alone is embedded.
+    /// Whether vectors were really computed. Without a query only the newest text is embedded.
     #[getter]
     fn embedding(&self) -> bool {
         self.core.embedding

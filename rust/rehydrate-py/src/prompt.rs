@@ -1,6 +1,7 @@
-//! Questions about a prompt and its sections: the laws that it breaks, its table, the changes from it to another, and where it is cached.
+//! Questions about a prompt and its sections: the laws that it breaks, its table, the changes from it to another, and
+//! its breakpoints.
 //!
-//! `rehydrate.prompt.reports` has the records of the reports, and says what they mean.
+//! `rehydrate.prompt.reports` has the records of the reports, and their meanings.
 mod breakpoints;
 mod changes;
 mod laws;
@@ -118,7 +119,7 @@ record! {
 }
 
 impl<'py> Dropped<'py> {
-    /// The reason, and who left it out.
+    /// The reason, and the pass or source that left it out.
     fn why(&self) -> PyResult<Bound<'py, PyString>> {
         if self.by.is_empty()? {
             Ok(self.reason.clone())

@@ -14,7 +14,7 @@ use crate::exit::Running;
 /// More tokens than anything is billed for; money is exact up to it.
 pub const MAX_COUNT: i64 = 1 << 53;
 
-/// A whole number from 0 up; one that is too large is more tokens than any prompt has.
+/// A whole number from 0 up. One that is too large becomes more tokens than any prompt has.
 pub struct Whole(i64);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
@@ -29,7 +29,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Whole {
 /// `rehydrate.prompt.ProviderPolicy`.
 pub struct Policy {
     shortening: core::Policy,
-    /// Only what ends at a mark is kept, and found.
+    /// Only prefixes that end at a mark are kept, and found.
     is_explicit: bool,
     /// The provider holds tools and system text.
     has_content: bool,
@@ -67,7 +67,7 @@ struct State {
 type Use = (i64, i64, i64);
 
 impl State {
-    /// What is used of a prompt to write a summary of it, where the provider does, and to answer.
+    /// The tokens used to write a summary of the prompt, if the provider does, and to answer.
     fn send(
         &mut self,
         segments: Vec<core::Segment<'_>>,
@@ -93,13 +93,13 @@ impl State {
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct PromptCache {
     state: Mutex<State>,
-    /// What is written is billed as kept for an hour.
+    /// Writes are billed at the price for an hour.
     is_for_an_hour: bool,
 }
 
 #[pymethods]
 impl PromptCache {
-    /// Takes the rules of a `Price`, the time to live, and the shortest prefix that is kept.
+    /// Takes the rules of a `Price`, the time to live, and the shortest prefix that the cache keeps.
     #[new]
     fn new(price: &Bound<'_, PyAny>, ttl: &str, minimum: Whole, policy: Policy) -> PyResult<Self> {
         let _running = Running::begin();
@@ -121,8 +121,8 @@ impl PromptCache {
         Ok(Self { state, is_for_an_hour: ttl == "1h" })
     }
 
-    /// The `Usage` of a summary of a prompt that is sent `after` seconds, all 0 without one, and that of the prompt.
-    /// `results` are the segments with results of tool calls.
+    /// The `Usage` of a summary of a prompt that is sent after `after` seconds, all 0 without one, and that of the
+    /// prompt. `results` are the segments with results of tool calls.
     #[pyo3(signature = (segments, after, results = Vec::new()))]
     fn send<'py>(
         &self,

@@ -18,9 +18,9 @@ fn question_share(py: Python<'_>, text: Places) -> PyResult<f64> {
     detached(py, || Ok(questions::question_share(text.as_str())))
 }
 
-/// The query that is given, or with `infer` the last user turn if it asks something, as a `WeightedQuery`.
+/// The given query, or with `infer` the last user turn if it asks something, as a `WeightedQuery`.
 ///
-/// None for "", for a turn that asks nothing, and where work has followed the question.
+/// None for "", for a turn that asks nothing, and if work has followed the question.
 #[pyfunction]
 #[pyo3(signature = (conversation, query, *, infer=true))]
 pub fn weighted_query<'py>(

@@ -1,6 +1,6 @@
 //! Conversations read into columns, in every format.
 //!
-//! `tests/golden/readings.jsonl` has lists of every format, hostile ones too, and all that is read of each.
+//! `tests/golden/readings.jsonl` has lists of every format, hostile ones too, and the complete reading of each.
 pub mod ai_sdk;
 mod anthropic;
 mod bedrock;
@@ -103,7 +103,7 @@ struct Read<'py> {
     link: Link,
 }
 
-/// How a message hangs together with others, other than by its calls and answers.
+/// A message's ties to others apart from its calls and answers.
 #[derive(Clone, Copy, PartialEq)]
 enum Link {
     None,
@@ -111,13 +111,13 @@ enum Link {
     Thought,
     /// It calls (chat): answers without an id belong to the calls before them.
     Calls,
-    /// The next message belongs to it (Bedrock, Gemini), if it is the assistant's: user and assistant must alternate, or
-    /// Gemini's calls come after the user, and do so still when both go.
+    /// The next message belongs to it (Bedrock, Gemini), if it is the assistant's: user and assistant must alternate,
+    /// or Gemini's calls come after the user, and still do so when both go.
     Reply,
 }
 
-/// What came before a message of Anthropic's. A system message in the middle belongs to the message before it and to the
-/// assistant's that follows: the API takes it nowhere else.
+/// The state before a message of Anthropic's. A system message in the middle belongs to the message before it and to
+/// the assistant's that follows: the API accepts it nowhere else.
 #[derive(Default)]
 struct Before {
     has_spoken: bool,
@@ -208,8 +208,7 @@ fn numbered<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<responses::Numbere
     entries.try_iter()?.enumerate().map(|(index, raw)| Ok((index, raw?, true))).collect()
 }
 
-/// The path of each text of an entry in a format; None where it must not change, as where the system speaks to
-/// Claude.
+/// The path of each text of an entry in a format. None if it must not change, as when the system speaks to Claude.
 #[pyfunction]
 pub fn read_places<'py>(
     format: &str,
@@ -250,7 +249,7 @@ pub fn read_places<'py>(
     Ok(places.map(|place| place.filter(|_| !is_fixed).map(|place| place.into_bound(py))).collect())
 }
 
-/// Who speaks in an entry, by the usual name of the role.
+/// The speaker of an entry, by the usual name of the role.
 pub fn speaker_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py>> {
     let py = entry.as_any().py();
     let role = entry.text(interned!(py, "role"))?.filter(|role| !role.is_empty().unwrap_or(false));
@@ -282,8 +281,8 @@ pub fn known_role(role: &Bound<'_, PyString>) -> Role {
     Speaker::of(role.clone()).role
 }
 
-/// The index of the first entry from `start` on that may show a format: all before it have a role that every provider
-/// knows, a text, and nothing else.
+/// The index of the first entry from `start` on that may show a format: all before it only have a role that every
+/// provider knows and a text.
 pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize> {
     let py = entries.py();
     let tells_nothing = |entry: &Bound<'_, PyAny>| -> PyResult<bool> {

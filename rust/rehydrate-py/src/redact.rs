@@ -10,10 +10,10 @@ use crate::convert::{Places, bytes_of, string_of};
 use crate::errors::detached;
 use crate::exit::Running;
 
-/// Texts up to this length are looked through without giving the interpreter up: that would take as long.
+/// Texts up to this length are searched without releasing the interpreter: that would take as long.
 const SHORT_BYTES: usize = 4 << 10;
 
-/// Values are looked through to this depth.
+/// Values are searched to this depth.
 const MAX_DEPTH: usize = 500;
 
 /// A label: name, start and end.
@@ -28,15 +28,16 @@ pub fn secret_kinds() -> Vec<&'static str> {
     redact::kinds().collect()
 }
 
-/// Where each secret begins and ends, in characters, and its kind's place among all; without the kinds that are `off`.
+/// The beginning and the end of each secret, in characters, and its kind's place among all kinds, without the kinds
+/// that are `off`.
 #[pyfunction]
 pub fn secrets(py: Python<'_>, text: Places, off: Vec<usize>) -> PyResult<Vec<(usize, usize, usize)>> {
     let _running = Running::begin();
     Ok(found(py, text.as_str(), &off)?.iter().map(|it| (it.start, it.end, it.kind)).collect())
 }
 
-/// A text without secrets but those of the kinds that are `off`, and the labels in their place: name, start and end.
-/// `known` are labels that it has already.
+/// A text without secrets, except those of the kinds that are `off`, and the labels in their place: name, start and
+/// end. `known` are labels that it already has.
 #[pyfunction]
 pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Vec<Given>) -> PyResult<Redacted<'py>> {
     let _running = Running::begin();

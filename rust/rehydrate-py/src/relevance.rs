@@ -1,4 +1,4 @@
-//! Which hits of a memory are about a query: judged by a relevance that means the same in every search.
+//! The hits of a memory that are about a query, by a relevance that means the same in every search.
 use pyo3::prelude::*;
 use rehydrate_core::analysis::small_talk::{is_in_ideographs, is_small_talk};
 
@@ -7,14 +7,14 @@ use crate::convert::Places;
 use crate::exit::Running;
 use crate::interned::interned;
 
-/// Relevance that every further hit must have; one with less shares next to nothing with the query.
+/// Relevance that every further hit must have. One with less has almost nothing in common with the query.
 const MIN_HIT_RELEVANCE: f64 = 0.1;
 /// Factor of the threshold for a query in ideographs (eight questions and their answers in Chinese: 0.29 to 1.29; ten
 /// unrelated ones: at most 0.25).
 const IDEOGRAPH_FACTOR: f64 = 0.5;
 
-/// The hits that are about the query, in their order; none if the best has less than `min_relevance`, or the query asks for
-/// nothing. All of them where `min_relevance` is 0.
+/// The hits that are about the query, in their order. None if the best has less than `min_relevance`, or the query asks
+/// for nothing. All of them if `min_relevance` is 0.
 #[pyfunction]
 pub fn relevant_hits<'py>(
     hits: Vec<Bound<'py, PyAny>>,
@@ -47,7 +47,7 @@ pub fn hit_relevance(hit: &Bound<'_, PyAny>) -> PyResult<f64> {
     Ok(cosine.map_or(2.0 * trigram, |cosine| trigram + cosine.max(0.0)))
 }
 
-/// A relevance from 0 to 2; raises InvalidArgumentError for anything else.
+/// A relevance from 0 to 2. Raises InvalidArgumentError for anything else.
 #[pyfunction]
 pub fn checked_relevance(value: &Bound<'_, PyAny>) -> PyResult<f64> {
     let _running = Running::begin();

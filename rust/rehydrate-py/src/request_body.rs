@@ -1,4 +1,4 @@
-//! A request's JSON object, read so that what stays of it is sent as its client wrote it.
+//! A request's JSON object, read so that the unchanged part is sent as its client wrote it.
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
@@ -9,25 +9,25 @@ use rehydrate_core::json_spans::{each_part, end_of_value, skip_blank};
 use crate::exchanges::RequestItem;
 use crate::exit::Running;
 
-/// Its messages are sent on as their texts, each the client's own or one of ours.
+/// Its messages are sent on as texts, each the client's own or one of ours.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct RequestBody {
     text: String,
     /// The field of the messages.
     key: String,
-    /// Where each value is.
+    /// The place of each value.
     spans: HashMap<String, (usize, usize)>,
     /// The values, without the messages.
     #[pyo3(get)]
     fields: Py<PyDict>,
-    /// The messages, which are not read; none where they are no list.
+    /// The messages, which are not read. None if they aren't a list.
     #[pyo3(get)]
     items: Py<PyList>,
 }
 
 #[pymethods]
 impl RequestBody {
-    /// Read a request whose messages are under this key; raises ValueError for any other text.
+    /// Read a request whose messages are under this key. Raises ValueError for any other text.
     #[new]
     fn read(py: Python<'_>, raw: &[u8], key: String) -> PyResult<Self> {
         let _running = Running::begin();
@@ -72,12 +72,12 @@ impl RequestBody {
         Ok(Self { text: text.to_owned(), key, spans, fields: fields.unbind(), items: items.unbind() })
     }
 
-    /// A value as the client wrote it; "" where there is none.
+    /// A value as the client wrote it; "" if there is none.
     fn written(&self, name: &str) -> &str {
         self.spans.get(name).map_or("", |&(start, end)| &self.text[start..end])
     }
 
-    /// The body with other messages, these tools too, and all else as the client wrote it.
+    /// The body with other messages, also with these tools, and everything else as the client wrote it.
     #[pyo3(signature = (texts, tools=Vec::new()))]
     fn with_items<'py>(
         &self,

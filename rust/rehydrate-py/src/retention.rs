@@ -1,7 +1,7 @@
-//! How much of what is needed later a compaction keeps, for `rehydrate.retention`.
+//! The share of what is needed later that a compaction keeps, for `rehydrate.retention`.
 //!
-//! Messages are read here by a small reader of its own, not by the product's: a measure that shares code with what it
-//! measures shares its mistakes.
+//! Messages are read here by a small reader of its own, not by the product's: a measure that shares code with the thing
+//! it measures shares its mistakes.
 mod covers;
 mod file;
 mod grouping;

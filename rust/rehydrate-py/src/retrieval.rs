@@ -1,4 +1,5 @@
-//! The tools by which a model asks for what is missing, for Python: the arguments of their calls, and the items in an answer.
+//! The tools by which a model asks for omitted content, for Python: the arguments of their calls, and the items in an
+//! answer.
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyMapping, PyString};
@@ -15,16 +16,16 @@ use crate::times::parse_time_range;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// The first and the last of some lines, counted from 1; without a last one all that follow.
+/// The first and the last of some lines, counted from 1. Without a last one, all that follow.
 type Lines = (i64, Option<i64>);
 
 /// A query is a question, not a document.
 const MAX_QUERY: usize = 2_000;
-/// No text has so many characters.
+/// No text has this many characters.
 const MOST: i64 = 1_000_000_000_000_000;
-/// Nor so many lines.
+/// Nor this many lines.
 const MOST_DIGITS: usize = 15;
-/// The beginning of the handles of what an answer had no room for.
+/// The beginning of the handles of sections that an answer had no room for.
 pub const REMAINDER_PREFIX: &str = "rest_";
 /// Sections that are trusted as much are no data of others.
 const FULL_TRUST: f64 = 1.0;
@@ -76,7 +77,7 @@ pub fn request_arguments<'py>(
 /// The request of a call of fetch_whole: a text from a character on, some of its lines, or the parts that a query finds.
 #[pyclass(frozen, get_all, module = "rehydrate._native")]
 pub struct FetchArguments {
-    /// Of the text, or of the rest of what was found.
+    /// The handle of the text, or of the rest of the found text.
     handle: Py<PyAny>,
     offset: i64,
     lines: Option<Lines>,
@@ -98,9 +99,8 @@ pub fn fetch_arguments<'py>(arguments: &Any<'py>, known: &Any<'py>) -> PyResult<
     };
     let Some(stripped) = stripped.filter(|handle| handle.is_truthy().unwrap_or_default()) else {
         let handle = handle.map_or_else(|| "None".into(), |handle| shown(&handle, SHOWN));
-        let message = format!(
-            "handle is {handle}; send one that stands in the conversation, such as orig_..., mem_... or rest_..."
-        );
+        let message =
+            format!("handle is {handle}; send one from the conversation, such as orig_..., mem_... or rest_...");
         return Err(refused(py, message));
     };
     let offset = given.get_item("offset")?;
@@ -160,7 +160,7 @@ fn given_in<'py>(arguments: &Any<'py>, known: &Any<'py>) -> PyResult<Bound<'py, 
     Err(refused(known.py(), format!("there is no argument {}; send {names}", shown(name, SHOWN))))
 }
 
-/// A range of lines, counted from 1; without an end it means all that follow.
+/// A range of lines, counted from 1. Without an end it means all that follow.
 fn line_range(given: &Any<'_>) -> PyResult<Lines> {
     let text = match given.cast_exact::<PyString>() {
         Ok(text) => text.to_string_lossy().replace(',', ""),
@@ -218,10 +218,10 @@ record! {
     }
 }
 
-/// The items of an answer in their fence, each under its mark; times are those of the timezone.
+/// The items of an answer in their fence, each under its mark. Times are in the timezone.
 ///
-/// The first line of each begins with a mark that is made from the contents and occurs in none of them. So no content can pass
-/// for an item of its own, and an item costs a few tokens where a fence each would cost forty.
+/// The first line of each begins with a mark that is made from the contents and occurs in none of them. So no content
+/// can pass for an item of its own, and an item costs a few tokens, while a fence for each would cost forty.
 #[pyfunction]
 pub fn fenced_items<'py>(sections: Vec<Any<'py>>, timezone: &Any<'py>) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
@@ -245,7 +245,7 @@ pub fn fenced_items<'py>(sections: Vec<Any<'py>>, timezone: &Any<'py>) -> PyResu
     string_of(py, &made)
 }
 
-/// An item's name and time. Only what differs from the day and the time that were shown last is in it.
+/// An item's name and time. It only has the parts that differ from the day and the time that were shown last.
 fn heading<'py>(section: &Section<'py>, timezone: &Any<'py>, shown: &mut (String, String)) -> PyResult<String> {
     let (py, provenance) = (timezone.py(), &section.provenance);
     let word = |text: &Bound<'py, PyString>| fence_attribute(py, text.extract()?);

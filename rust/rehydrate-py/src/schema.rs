@@ -1,4 +1,4 @@
-//! Records from JSON's values, by the type hints of their classes: the way back of `plain_at`.
+//! Records from JSON's values, by the type hints of their classes: the reverse of `plain_at`.
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
@@ -24,7 +24,7 @@ impl Schema {
         Record::of(class_).map(Self)
     }
 
-    /// A record from an object of JSON. The fields in `ready` were read already, and are not in it.
+    /// A record from an object of JSON. The fields in `ready` were read before, and are not in it.
     ///
     /// Raises UnreadableIRError, with the path from `path` on, for a field that is unknown, missing or of another type.
     #[pyo3(signature = (value, path="", **ready))]
@@ -140,7 +140,7 @@ impl Record {
     }
 }
 
-/// The error of a class for values that it does not take together, with their place.
+/// The error of a class for values that it does not accept together, with their place.
 fn does_not_fit<'py>(py: Python<'py>, error: PyErr, at: &At<'_, 'py>) -> PyErr {
     let is_one = |class: &str| {
         let class = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class));

@@ -34,7 +34,8 @@ const PROFILES: [&str; 2] = ["balanced", "chitta"];
 ///   knows is refused unless it is named here.
 /// - ``signals``: ``"calibrated"`` spreads the signals within the conversation and combines the embedding with BM25 and with
 ///   neighbouring turns. ``"raw"`` is plain cosine and linear recency, exactly chitta's formula.
-/// - ``packing``: ``"coverage"`` also rewards keeping one mention of everything that matters. ``"greedy"`` goes by score alone.
+/// - ``packing``: ``"coverage"`` also rewards keeping one mention of everything that matters. ``"greedy"`` uses the score
+///   alone.
 /// - ``counter``: the token counter where the caller names none.
 ///
 /// Raises InvalidArgumentError for a value outside its limits.
@@ -236,7 +237,7 @@ fn weight(name: &str, given: &Any<'_>) -> PyResult<f64> {
     Err(refused(given.py(), format!("Scoring.{name} is {value}; a weight is a number from 0 to 1e+06")))
 }
 
-/// One of these words; the first of them where none is given.
+/// One of these words, or the first of them if none is given.
 fn choice(name: &str, given: Given<'_>, words: [&str; 2], py: Python<'_>) -> PyResult<String> {
     let Some(given) = given.0 else { return Ok(words[0].to_owned()) };
     check_choice(name, &given, PyTuple::new(py, words)?.as_any())?;

@@ -9,7 +9,7 @@ use crate::exit::Running;
 const ESCAPE: u32 = 0x1A;
 const DIGITS: usize = 4;
 
-/// The text as it is written to the server; `read_server_text` gives it back.
+/// The text as it is written to the server. `read_server_text` reverses it.
 #[pyfunction]
 pub fn server_text<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();

@@ -1,4 +1,4 @@
-//! Transcripts of Claude Code and Codex, line by line: what was said in them, as texts to be found and as entries to be read.
+//! Transcripts of Claude Code and Codex, line by line: their words, as texts for a search and as entries to read.
 mod clock;
 mod compacted;
 mod entries;

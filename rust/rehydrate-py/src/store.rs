@@ -1,4 +1,4 @@
-//! The store of a file for Python: what the protocol `MemoryStore` asks for.
+//! The store in a file, for Python: the methods of the protocol `MemoryStore`.
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ pub struct Open {
 }
 
 impl Drop for Open {
-    /// Wherever the last reference goes, also amid a garbage collection: the interpreter goes on meanwhile.
+    /// The last reference may go anywhere, also during a garbage collection: the interpreter goes on meanwhile.
     fn drop(&mut self) {
-        // While the interpreter exits there is nobody else.
+        // While the interpreter exits there is no other thread.
         Python::try_attach(|py| py.detach(|| self.core.abandon())).unwrap_or_else(|| self.core.abandon());
     }
 }
@@ -158,7 +158,7 @@ impl LocalStore {
         })
     }
 
-    /// The item; UnknownHandleError where there is none.
+    /// The item. UnknownHandleError if there is none.
     #[pyo3(signature = (handle, *, namespace))]
     fn get<'py>(&self, py: Python<'py>, handle: Name, namespace: Name) -> PyResult<Bound<'py, PyAny>> {
         let handles = [handle.0];
@@ -237,7 +237,7 @@ impl LocalStore {
         let k = k.0;
         let found = detached(py, || {
             let as_is = |(handle, cosine)| (handle, f64::from(cosine));
-            // A single item has nothing in common with others.
+            // A single item has no common part with others.
             let alone = |(handle, cosine)| (handle, 2.0 * f64::from(cosine) - 1.0);
             let each = |rows: Vec<Vec<store::Near>>, one: fn(store::Near) -> (String, f64)| {
                 Ok(rows.into_iter().map(|row| row.into_iter().map(one).collect()).collect())
@@ -264,7 +264,7 @@ impl LocalStore {
         detached(py, || self.core().forget(&namespace.0, &handles.0))
     }
 
-    /// Remove all of a source, of a thread, or of the namespace, to the last byte; how many items that were.
+    /// Remove everything of a source, of a thread, or of the namespace, to the last byte. Returns the number of items.
     #[pyo3(signature = (*, namespace, source = None, thread = None, everything = false))]
     fn purge(
         &self,
@@ -277,7 +277,7 @@ impl LocalStore {
         let what = match (source, thread) {
             _ if everything => Purge::Namespace,
             (Some(source), _) => Purge::Source(source.0),
-            (None, Some(thread)) => Purge::Session(thread.0),
+            (None, Some(thread)) => Purge::Thread(thread.0),
             (None, None) => {
                 let problem = "purge removes one thing; pass source=, thread=, or everything=True for the namespace";
                 return Err(to_py(py, &Error::Argument(problem.into())));
@@ -293,7 +293,7 @@ impl LocalStore {
         detached(py, || self.core().set_tier(&namespace.0, &handles.0, tier))
     }
 
-    /// Link an item to another; whether the link is new. UnknownHandleError where one of them is not there.
+    /// Link an item to another. Returns whether the link is new. UnknownHandleError if one of them is not there.
     #[pyo3(signature = (handle, relation, other, *, namespace))]
     fn link(&self, py: Python<'_>, handle: Name, relation: Name, other: Name, namespace: Name) -> PyResult<bool> {
         let ends = [handle.0, other.0];
@@ -344,19 +344,19 @@ impl LocalStore {
         running_python(|| Values::of(py)?.class("VerifyReport")?.call1((report.items, problems, report.damaged)))
     }
 
-    /// Make the indexes anew, of one namespace or of all; how many items they hold.
+    /// Make the indexes again, of one namespace or of all. Returns the number of items in them.
     #[pyo3(signature = (*, namespace = None))]
     fn rebuild(&self, py: Python<'_>, namespace: Option<Name>) -> PyResult<u64> {
         detached(py, || self.core().rebuild(namespace.as_ref().map(|name| name.0.as_str())))
     }
 
-    /// Set vectors of another model on items; how many of the items are there.
+    /// Set vectors of another model on items. Returns how many of the items are there.
     #[pyo3(signature = (handles, vectors, *, namespace))]
     fn set_vectors(&self, py: Python<'_>, handles: Handles, vectors: Matrix, namespace: Name) -> PyResult<usize> {
         detached(py, || self.core().set_vectors(&namespace.0, &handles.0, &vectors.numbers, &vectors.space))
     }
 
-    /// Remove all vectors and the name of their model; how many items had one.
+    /// Remove all vectors and the name of their model. Returns how many items had one.
     #[pyo3(signature = (*, namespace))]
     fn drop_vectors(&self, py: Python<'_>, namespace: Name) -> PyResult<usize> {
         detached(py, || self.core().drop_vectors(&namespace.0))

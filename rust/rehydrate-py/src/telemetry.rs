@@ -1,5 +1,5 @@
-//! The attributes of OpenTelemetry's spans, made of the events of a turn: those of the conventions for generative AI, and our
-//! own, which begin with `rehydrate.`.
+//! The attributes of OpenTelemetry's spans, made from the events of a turn: those of the conventions for generative AI,
+//! and our own, which begin with `rehydrate.`.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -38,7 +38,7 @@ const CONTEXT: &Table = &[
 const TURN: &Table =
     &[("rehydrate.stopped", "stopped"), ("rehydrate.steps", "steps"), ("rehydrate.dollars", "dollars")];
 
-/// The attributes that an event gives a span; no texts of the user, the model or a tool are in them.
+/// The attributes that an event gives a span. No texts of the user, the model or a tool are in them.
 #[pyfunction]
 pub fn span_attributes<'py>(event: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     let _running = Running::begin();
@@ -119,7 +119,7 @@ pub fn span_texts<'py>(event: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     Ok(texts)
 }
 
-/// The attributes of what a request or a turn used.
+/// The attributes for the usage of a request or a turn.
 #[pyfunction]
 pub fn usage_attributes<'py>(usage: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     let _running = Running::begin();
@@ -159,7 +159,7 @@ fn finish_reason<'py>(reply: &Any<'py>) -> PyResult<Any<'py>> {
     Ok(PyString::new(reply.py(), reason).into_any())
 }
 
-/// The fields of a record as attributes; none for None and an empty text.
+/// The fields of a record as attributes, without None and empty texts.
 fn fields<'py>(record: &Any<'py>, table: &Table) -> PyResult<Bound<'py, PyDict>> {
     let made = PyDict::new(record.py());
     for (attribute, field) in table {

@@ -17,7 +17,7 @@ pub fn visible_text(text: CodePoints) -> String {
     terminal::visible(&characters(text))
 }
 
-/// The lines of a text; if some of a paragraph are longer than `width`, all of the paragraph as one line.
+/// The lines of a text. If some of a paragraph are longer than `width`, all of the paragraph is one line.
 #[pyfunction]
 pub fn paragraphs(text: Text, width: usize) -> Vec<String> {
     terminal::paragraphs(text.as_str(), width)

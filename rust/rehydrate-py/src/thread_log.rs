@@ -1,4 +1,4 @@
-//! The records of a thread, for Python: what they can hold, which count, and what they add up to.
+//! The records of a thread, for Python: their possible contents, the ones that count, and the resulting state.
 mod state;
 
 use pyo3::exceptions::PyRecursionError;
@@ -27,10 +27,10 @@ type Kept<'py> = (f64, Bound<'py, PyString>, Bound<'py, PyString>);
 /// A deeper value is too deep for Python's reader of JSON.
 const DEEPEST: usize = 900;
 
-/// Values as JSON gives them back, in their order: the very objects where it has them as they are. `path` is that of the list, and
-/// `start` the number of the first.
+/// Values as JSON gives them back, in their order: the same objects if it has them as they are. `path` is that of the
+/// list, and `start` the number of the first.
 ///
-/// Raises UnreadableIRError, with the path, for what JSON cannot hold.
+/// Raises UnreadableIRError, with the path, for values that JSON cannot hold.
 #[pyfunction]
 pub fn kept_values<'py>(values: Vec<Bound<'py, PyAny>>, path: &str, start: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
@@ -59,7 +59,7 @@ fn kept<'py>(value: &Bound<'py, PyAny>, path: impl FnOnce() -> String) -> PyResu
     json.call_method1("loads", (json.call_method1("dumps", (made,))?,))
 }
 
-/// A value as JSON's; raises UnreadableIRError, with the path, for what JSON cannot hold.
+/// A value as JSON's. Raises UnreadableIRError, with the path, for values that JSON cannot hold.
 fn written<'py>(value: &Bound<'py, PyAny>, path: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     plain_at(value, path).map_err(|error| {
@@ -93,7 +93,7 @@ fn comes_back(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
     Ok(value.is_none() || (is_number(value) && is_fit(value)))
 }
 
-/// Whether JSON makes one character of what are two halves here.
+/// Whether JSON makes one character of two halves here.
 fn has_pair_in_halves(text: &[u8]) -> bool {
     let is_half = |half: &[u8], second: u8| half[0] == 0xED && half[1] & 0xF0 == second;
     text.windows(6).any(|halves| is_half(halves, 0xA0) && is_half(&halves[3..], 0xB0))
@@ -111,7 +111,7 @@ fn is_fit(number: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The first number in JSON values that JSON has not, or that Python does not read again, and where it is.
+/// The first number in JSON values that JSON can't hold, or that Python does not read back, and where it is.
 fn unfit<'py>(value: &Bound<'py, PyAny>, path: &[u8]) -> PyResult<Option<(Vec<u8>, Bound<'py, PyAny>)>> {
     if let Ok(fields) = value.cast::<PyDict>() {
         for (key, value) in fields {
@@ -133,7 +133,7 @@ fn unfit<'py>(value: &Bound<'py, PyAny>, path: &[u8]) -> PyResult<Option<(Vec<u8
     Ok(None)
 }
 
-/// The numbers of the records that count; with `entries`, those of a thread that ends after so many entries.
+/// The numbers of the records that count. With `entries`, those of a thread that ends after this many entries.
 #[pyfunction]
 #[pyo3(signature = (rows, entries = None))]
 pub fn counting_records(py: Python<'_>, rows: Vec<Given>, entries: Option<u64>) -> PyResult<Vec<usize>> {
@@ -155,8 +155,8 @@ pub fn folded_records(py: Python<'_>, rows: Vec<Given>) -> PyResult<String> {
     read(py, &rows, core::folded)
 }
 
-/// The bodies that have one of these texts, without it, each by the number of its record; and the texts of entries that have
-/// one, as they were and without it, each with its time. `texts_of` gives the texts of an entry as JSON.
+/// The bodies that have one of these texts, without it, each by the number of its record; and the texts of entries that
+/// have one, before and after, each with its time. `texts_of` gives the texts of an entry as JSON.
 #[pyfunction]
 pub fn redacted_records<'py>(
     py: Python<'py>,

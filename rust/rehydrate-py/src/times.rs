@@ -1,9 +1,10 @@
-//! Times as people and models write them, for Python: a range by the clock of a zone, or how to write it.
+//! Times as people and models write them, for Python: a range by the clock of a zone, or an error that says how to
+//! write it.
 //!
-//! The code is our own, since the libraries for this guess one moment: dateparser 1.5 reads `2026-13` as the 13th of February and
-//! `3` as a March; dateutil 2.9 completes `2026-02` with today's day. Neither says where a range ends, and neither knows
-//! `past 3 days`, `2026-W07` or `a..b`. A search needs exactly the range that was named, with both ends, in a given time zone, or
-//! an error that says how to write it.
+//! The code is our own, since the libraries for this guess one moment: dateparser 1.5 reads `2026-13` as the 13th of
+//! February and `3` as a March; dateutil 2.9 completes `2026-02` with today's day. Neither says where a range ends, and
+//! neither knows `past 3 days`, `2026-W07` or `a..b`. A search needs exactly the named range, with both ends, in a
+//! given time zone, or an error that says how to write it.
 use pyo3::exceptions::{PyLookupError, PyOSError, PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyString};
@@ -24,7 +25,7 @@ type Span = (Option<Moment>, Option<Moment>);
 const MINUTE: i64 = 60_000_000;
 const DAY: i64 = 24 * 60 * MINUTE;
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/// Of a text, so many characters are in an error; of a part of it that is no time, fewer.
+/// The most characters of a text in an error. Of a part of it that isn't a time, fewer are shown.
 const SHOWN: usize = 60;
 const PART_SHOWN: usize = 40;
 
@@ -50,7 +51,7 @@ pub fn parse_time_range<'py>(text: &Any<'py>, now: &Any<'py>, timezone: &Any<'py
     let why = match read.and_then(|span| Ok(clock.datetimes.range(span)?)) {
         Ok(range) => return Ok(range),
         Err(Problem::Unreadable(why)) => why,
-        // Of datetime's arithmetic.
+        // The arithmetic of datetime raised it.
         Err(Problem::Python(error)) if is_out_of_range(text.py(), &error) => {
             "it lies outside the years 1 to 9999".into()
         }
@@ -136,7 +137,7 @@ pub fn zone_of<'py>(timezone: &Any<'py>) -> PyResult<Any<'py>> {
         refused(
             py,
             format!(
-                "timezone is {name}, which is no zone that is known here; pass a name such as 'Europe/Berlin' (on Windows: pip \
+                "timezone is {name}, which isn't a known zone; pass a name such as 'Europe/Berlin' (on Windows: pip \
                  install tzdata), or a tzinfo"
             ),
         )
@@ -247,7 +248,7 @@ impl<'py> Clock<'py> {
         self.datetimes.moment(moment)?.call_method1("astimezone", (&self.zone,))
     }
 
-    /// When the clock shows this time; `is_second`: the second time it does.
+    /// The instant at which the clock shows this time. `is_second`: the second time it does.
     fn instant(&self, wall: i64, is_second: bool) -> PyResult<Moment> {
         let moment = |fold: i64| {
             let time = self.datetimes.moment(wall)?;

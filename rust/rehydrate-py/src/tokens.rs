@@ -16,7 +16,7 @@ use crate::store::values::dim_of;
 
 const COUNTERS: [&str; 4] = ["words", "chars", "o200k_base", "cl100k_base"];
 
-/// What counts tokens: a counter of ours, or a function of the caller's from a text to a number.
+/// A counter of tokens: one of ours, or the caller's function from a text to a number.
 pub enum Counts<'py> {
     Named(Counter),
     Own(Bound<'py, PyAny>),
@@ -56,7 +56,7 @@ impl Counts<'_> {
     }
 }
 
-/// What a counter of the caller's says of a text: a whole number from 0 up.
+/// The count by a caller's counter: a whole number from 0 up.
 fn own_count(counter: &Bound<'_, PyAny>, text: &Bound<'_, PyString>) -> PyResult<u32> {
     let py = text.py();
     let (name, characters) = (counter_name(counter)?, text.len()?);
@@ -103,7 +103,7 @@ pub fn counter_name(counter: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(own.map_or_else(|| type_name(counter), |name| name.to_string()))
 }
 
-/// A counter's name, or a callable of the caller's; raises InvalidArgumentError for anything else.
+/// A counter's name, or a callable of the caller; raises InvalidArgumentError for anything else.
 #[pyfunction]
 pub fn check_counter<'py>(counter: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let is_named = counter.cast::<PyString>().is_ok_and(|name| COUNTERS.iter().any(|known| name == *known));
@@ -115,13 +115,13 @@ pub fn check_counter<'py>(counter: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     Err(refused(counter.py(), format!("counter is {}; choose one of {names}, {remedy}", written(counter))))
 }
 
-/// Tokens of one text under a counter: "words", "chars", "o200k_base" or "cl100k_base", or one of the caller's.
+/// Tokens of one text under a counter: "words", "chars", "o200k_base" or "cl100k_base", or one of the caller.
 #[pyfunction]
 pub fn count(text: &Bound<'_, PyString>, counter: Counts<'_>) -> PyResult<u32> {
     counter.of(text)
 }
 
-/// Tokens of each text, counted by two threads where they are many.
+/// Tokens of each text, counted by two threads if they are many.
 #[pyfunction]
 pub fn counts(py: Python<'_>, texts: Vec<Text>, counter: &str) -> PyResult<Vec<u32>> {
     detached(py, || {
@@ -136,7 +136,7 @@ pub fn clear_cache(py: Python<'_>) {
     py.detach(|| Engine::shared().clear_cache());
 }
 
-/// Hold about so many bytes of what is derived from texts, in this process.
+/// Hold about this many bytes of what is derived from texts, in this process.
 #[pyfunction]
 pub fn set_cache_limit(py: Python<'_>, limit_bytes: usize) {
     py.detach(|| Engine::limit_shared(limit_bytes));
@@ -154,7 +154,7 @@ pub fn cached_bytes(py: Python<'_>) -> usize {
     py.detach(|| Engine::shared().cached_bytes())
 }
 
-/// The vectors of texts in the space of a model, as float32; None where none was kept.
+/// The vectors of texts in the space of a model, as float32; None if none was kept.
 #[pyfunction]
 pub fn cached_vectors<'py>(
     py: Python<'py>,
@@ -169,7 +169,7 @@ pub fn cached_vectors<'py>(
     texts.iter().map(row).collect()
 }
 
-/// Keep vectors of texts, a row each; a row of zeros is none.
+/// Keep vectors of texts, a row each; a row of zeros isn't a vector.
 #[pyfunction]
 pub fn cache_vectors(
     py: Python<'_>,

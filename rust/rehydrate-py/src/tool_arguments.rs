@@ -43,7 +43,7 @@ impl ToolArguments {
         Ok(Self { sent: sent.unbind(), known: known.unbind() })
     }
 
-    /// A text; "" where it is not needed and was not sent.
+    /// A text; "" if it is not needed and was not sent.
     #[pyo3(signature = (name, *, max_chars = MAX_QUERY_CHARS, needed = true))]
     fn text<'py>(&self, name: &Bound<'py, PyString>, max_chars: usize, needed: bool) -> PyResult<Bound<'py, PyString>> {
         let _running = Running::begin();
@@ -64,7 +64,7 @@ impl ToolArguments {
         Ok(text)
     }
 
-    /// A list of texts; None where none was sent.
+    /// A list of texts; None if none was sent.
     fn texts<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Option<Any<'py>>> {
         let _running = Running::begin();
         let Some(values) = self.given(name)? else { return Ok(None) };
@@ -96,7 +96,7 @@ impl ToolArguments {
         })
     }
 
-    /// One of the schema's words; None where none was sent.
+    /// One of the schema's words; None if none was sent.
     fn choice<'py>(&self, name: &Bound<'py, PyString>) -> PyResult<Option<Any<'py>>> {
         let _running = Running::begin();
         let Some(value) = self.given(name)? else { return Ok(None) };
@@ -123,7 +123,7 @@ fn unfit(name: &Bound<'_, PyString>, value: &Any<'_>, remedy: &str) -> PyErr {
     refused(name.py(), format!("{name} is {}; {remedy}", shown_argument(value)))
 }
 
-/// A value as an error names it, cut where it is long.
+/// A value as an error names it, cut if it is long.
 fn shown_argument(value: &Any<'_>) -> String {
     if value.is_instance_of::<PyString>() || value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>() {
         return checks::shown(value, SHOWN);

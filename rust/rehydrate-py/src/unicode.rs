@@ -8,7 +8,7 @@ use crate::exit::Running;
 /// Levels of values in one another.
 const MAX_DEPTH: usize = 900;
 
-/// The text with U+FFFD in the place of each half of a pair.
+/// The text with U+FFFD in place of each half of a pair.
 #[pyfunction]
 pub fn as_unicode<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();

@@ -1,4 +1,4 @@
-//! A history of any format in a provider's shape: a module a provider, over one reader of neutral messages.
+//! A history of any format in a provider's form: one module per provider, over one reader of neutral messages.
 mod ai_sdk;
 mod anthropic;
 mod bedrock;
@@ -45,7 +45,7 @@ pub use scripted::scripted_reply;
 pub use to_langchain::{chat_entries, langchain_fields};
 pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
 
-/// What was left out or changed, and the indices of its entries.
+/// Content that was left out or changed, and the indices of its entries.
 #[derive(Default)]
 struct Lost(Vec<(&'static str, Vec<usize>)>);
 
@@ -65,11 +65,11 @@ struct Rendered<'py> {
     lost: Lost,
 }
 
-/// The system entries at the beginning, where the provider takes them in another field; the messages; what was left out or
-/// changed, with the indices of its entries.
+/// The system entries at the beginning, if the provider takes them in another field; the messages; the content that was
+/// left out or changed, with the indices of its entries.
 type Shown<'py> = (Vec<Sent<'py>>, Vec<Sent<'py>>, Vec<(String, Vec<usize>)>);
 
-/// A history in this format for a provider; `first` is the index of its first entry.
+/// A history in this format for a provider. `first` is the index of its first entry.
 ///
 /// Entries in the provider's own format stay the same objects, unless they have keys that it refuses. Raises
 /// InvalidMessageError for an entry that only its own provider can take.
@@ -88,7 +88,7 @@ pub fn rendered<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, 
     Ok((system, messages, lost.0.into_iter().map(|(what, places)| (what.to_owned(), places)).collect()))
 }
 
-/// What [`rendered`] gives, for Python.
+/// [`rendered`] for Python.
 #[pyfunction]
 pub fn render_entries<'py>(
     entries: &Bound<'py, PyAny>,
@@ -115,7 +115,7 @@ pub fn is_own(format: &str, provider: &str) -> bool {
     }
 }
 
-/// The messages of a history that is the provider's own; None where it is another's.
+/// The messages of a history that is the provider's own. None if it is another's.
 fn own_messages<'py>(
     entries: &Bound<'py, PyAny>,
     format: &str,
@@ -153,7 +153,7 @@ pub fn has_system_apart(provider: &str) -> bool {
     matches!(provider, "ai_sdk" | "anthropic" | "bedrock" | "gemini")
 }
 
-/// An entry of a provider's format without keys that it refuses; itself where it has none.
+/// An entry of a provider's format without keys that it refuses, or itself if it has none.
 #[pyfunction]
 pub fn own_entry<'py>(provider: &str, entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
@@ -260,7 +260,7 @@ fn role_and_content<'py>(py: Python<'py>, role: &str, content: &Bound<'py, PyAny
     Ok(dict!(py, "role": role, "content": content))
 }
 
-/// A message of blocks, for Anthropic and Converse; none where there is no block.
+/// A message of blocks, for Anthropic and Converse. None if there is no block.
 fn blocks_of_role<'py>(
     py: Python<'py>,
     is_assistant: bool,
@@ -287,7 +287,7 @@ fn one_or_all<'py>(parts: &Bound<'py, PyList>, kind: &str) -> PyResult<Bound<'py
     Ok(parts.clone().into_any())
 }
 
-/// The words for a medium where the provider takes none.
+/// The words for a medium that the provider does not accept.
 fn left_out<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
     let py = media.url.py();
     let url = text_of(&media.url);

@@ -178,7 +178,7 @@ def test_what_it_stopped_for_and_what_of_it_can_be_sent_again(
     assert validate(history, format="anthropic") == [] or stop == "pause"
 
 
-def test_citations_grow_beside_their_text():
+def test_citations_grow_with_their_text():
     cited = {"type": "char_location", "cited_text": "free", "document_index": 0}
     listed = stream([{**TEXT, "citations": []}])
     delta = {"type": "citations_delta", "citation": cited}

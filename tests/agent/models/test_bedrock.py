@@ -161,7 +161,7 @@ def test_what_it_stopped_for_and_what_of_it_can_be_sent_again(
     assert converse.refusal({"messages": history}) is None or stop == "calls"
 
 
-def test_a_call_that_the_service_answers_itself_is_none_of_ours():
+def test_a_call_that_the_service_answers_itself_is_not_ours():
     used = {
         "toolUse": {"toolUseId": "s1", "name": "search", "input": {}, "type": "server_tool_use"}
     }

@@ -83,7 +83,7 @@ def test_a_reply_to_what_only_grew_reports_nothing(provider):
     assert provider.refusals == []
 
 
-def test_it_is_asked_for_with_adaptive_thinking_and_the_beta_beside_ones_own():
+def test_it_is_asked_for_with_adaptive_thinking_and_the_beta_next_to_ones_own():
     model = AnthropicModel(MODEL, prefix_mismatch="drop_block", betas=["b-1"], api_key="k")
     assert model._options["betas"] == ["b-1", "thinking-binding-controls-2026-08-01"]
     binding = {"prefix_mismatch_behavior": "drop_block"}

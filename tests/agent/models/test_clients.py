@@ -71,7 +71,7 @@ def served():
 
 
 @pytest.mark.parametrize("on_text", [None, lambda _: None])
-def test_a_model_serves_loop_after_loop_and_leaves_no_connection_behind(on_text):
+def test_a_model_serves_loop_after_loop_and_leaves_no_connection(on_text):
     with served() as (server, url):
         model = OpenAIChatModel("m", base_url=url, api_key="k")
         for backend in ("asyncio", "trio", "asyncio", "trio"):

@@ -146,7 +146,7 @@ OVERFLOWS = [
 
 @pytest.mark.parametrize("provider", sorted(MODELS))
 @pytest.mark.parametrize(("status", "body"), OVERFLOWS)
-def test_a_prompt_that_is_too_long_is_told_from_all_else(provider, status, body):
+def test_a_prompt_that_is_too_long_is_distinguished_from_everything_else(provider, status, body):
     error = failure(provider, refusal(status, body), ContextOverflowError)
     assert error.status == status
 

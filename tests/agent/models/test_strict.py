@@ -119,7 +119,7 @@ def test_every_fault_is_the_error_that_it_is(wire, backend, is_streamed):
             async def failed(expected, model=model):
                 with pytest.raises(expected) as raised:
                     await model.reply(sent, on_text=listener(is_streamed))
-                # It holds the generators of the SDK's stream. Freed amid the run, trio warns of
+                # It holds the generators of the SDK's stream. Freed during the run, trio warns of
                 # them if the answer broke off; at its end trio finishes them.
                 errors.append(raised.value)
                 return raised.value

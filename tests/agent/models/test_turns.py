@@ -91,7 +91,7 @@ def without_marks(value):
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize("provider", sorted(ANSWERS))
 def test_half_a_surrogate_pair_in_the_history_stops_no_conversation(provider, is_streamed):
-    # A tool that lists files, for one: os.fsdecode makes such names of bytes that are no UTF-8.
+    # A tool that lists files, for one: os.fsdecode makes such names of bytes that aren't UTF-8.
     key = "input" if provider == "openai_responses" else "messages"
     sent = prompt(provider, **{key: [{"role": "user", "content": "caf\udce9.txt \ud83d\ude00"}]})
     answer = ANSWERS[provider][1]

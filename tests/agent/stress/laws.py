@@ -48,7 +48,7 @@ def lost(run: Run) -> Iterator[str]:
 
 
 def repeated(run: Run) -> Iterator[str]:
-    """Nothing stands twice in a prompt."""
+    """Nothing is in a prompt twice."""
     unique_texts = _unique_texts(run)
     for number, sent in enumerate(run.model.prompts):
         ir = sent.prompt.ir

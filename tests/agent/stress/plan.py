@@ -66,7 +66,7 @@ class Plan:
     writer: Writer | None
     """Who writes summaries in the background; None: nobody does."""
     is_stored: bool
-    """Whether the conversation is stored, and opened anew before each turn."""
+    """Whether the conversation is stored, and opened again before each turn."""
 
     def dice(self, *what: object) -> Random:
         """Return a random generator for one purpose; other draws do not change it."""

@@ -79,7 +79,7 @@ class RandomResponder:
             return ScriptedReply(text, thinking=thinking)
         count = 26 if dice.random() < 0.02 else dice.choice([1, 1, 1, 2, 3, 5])
         calls = [self._call(dice, index, request) for index in range(count)]
-        if dice.random() < 0.05:  # like servers that number calls anew in each reply
+        if dice.random() < 0.05:  # like servers that number calls again in each reply
             calls = [
                 Call(call.name, call.arguments, id=f"call_{index}")
                 for index, call in enumerate(calls)

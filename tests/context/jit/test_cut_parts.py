@@ -108,7 +108,7 @@ def test_of_a_query_that_nothing_in_the_text_answers_nothing_comes():
     assert content.startswith("Nothing was found")
 
 
-def test_a_name_or_a_number_is_found_as_it_stands():
+def test_a_name_or_a_number_is_found_as_it_is_written():
     lines = records()
     lines[5_000] = "record 5000: mast 0x7f3a91 rope"
     _, jit = asked_of("\n".join(lines))
@@ -157,7 +157,7 @@ def test_one_long_line_of_json_is_found_and_read_at_any_character():
     assert "Meerkat" in page
 
 
-def test_an_echo_that_became_a_reference_is_not_repeated_while_it_stands_above():
+def test_an_echo_that_became_a_reference_is_not_repeated_while_its_source_is_above():
     text = "\n".join(f"note {n}: the mast of boat {n} is {n * 3} cm high" for n in range(60))
     context, jit = asked_of(text)
     context.add({"role": "assistant", "content": "Noted."}, *dumped(text)[:3])
@@ -243,7 +243,7 @@ def test_lines_come_byte_for_byte_and_in_pages_that_join():
     ],
 )
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses"])
-def test_a_range_that_is_none_is_an_error_that_says_what_to_send(arguments, said, provider):
+def test_a_range_that_is_invalid_is_an_error_that_says_what_to_send(arguments, said, provider):
     context, jit = asked_of("\n".join(records()), provider=provider)
     asked = {"handle": handle_in(context), **arguments}
     if provider == "anthropic":
@@ -280,7 +280,7 @@ ABSURD += ["a" * 90_000, 10**400, -1, 0, 2.5, True, [1, 2], {"first": 1}]
 
 
 @pytest.mark.parametrize("lines", ABSURD, ids=range(len(ABSURD)))
-def test_lines_that_are_none_are_answered_with_what_to_send(lines):
+def test_lines_that_are_invalid_are_answered_with_what_to_send(lines):
     context, jit = asked_of("\n".join(records()))
     for number, asked in enumerate((lines, 10**5_000)):
         answered = jit.answer(fetch(handle_in(context), f"f{number}", lines=asked))

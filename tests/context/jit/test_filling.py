@@ -58,7 +58,7 @@ def test_items_of_a_memory_under_long_handles_are_within_the_budget_too(tmp_path
         assert len(answered.sections) > 5
 
 
-def test_the_time_stands_where_it_is_another_than_the_items_before():
+def test_the_time_is_shown_if_it_differs_from_the_item_before():
     def times(apart: timedelta) -> list[str]:
         jit = ContextJIT(left_out(*talk(6), apart=apart), timeout=None)
         content = jit.handle(call("boats in the harbour"))["content"]

@@ -223,7 +223,7 @@ def test_a_whole_that_fits_is_exactly_its_bytes_and_no_pass_touches_it():
     assert "in front of you already" in jit.handle(fetch(handle, "toolu_2"))["content"]
 
 
-def test_calls_are_capped_in_a_turn_and_start_anew_with_the_next(context):
+def test_calls_are_capped_in_a_turn_and_start_again_with_the_next(context):
     jit = ContextJIT(context, max_calls=2)
     context.prompt("Anything on billing?")
     for number in range(2):
@@ -394,7 +394,7 @@ def test_its_tools_are_offered_in_every_prompt_and_listed_for_each_provider(cont
         assert "request_context" in str(jit.tools(provider)[0])
 
 
-def test_load_memory_goes_through_the_same_door(tmp_path):
+def test_load_memory_goes_through_the_same_entry_point(tmp_path):
     with Memory.open(tmp_path / "m.db") as memory:
         alice = memory.within("alice")
         context = Context([alice], timeout=None)
@@ -487,7 +487,7 @@ def test_what_was_looked_up_before_is_found_where_it_is_from_and_comes_once(tmp_
         assert BILLING not in str(context.prompt().request)
         answer = answer_of(context, jit, call("billing webhook.py", "again"))
         assert answer.count(BILLING) == 1
-        assert "webhook.py" in answer  # what another tool said beside it is not lost
+        assert "webhook.py" in answer  # what another tool said next to it is not lost
 
 
 def test_of_what_is_too_long_for_any_answer_the_best_lines_come_with_the_handle_of_the_whole():
@@ -561,7 +561,7 @@ def test_of_a_result_of_megabytes_the_best_lines_come_too():
     assert lines[40_000] in jit.handle(call("expired billing certificate"))["content"]
 
 
-def test_media_are_named_where_they_stood():
+def test_media_are_named_in_their_place():
     data = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
     said = {"type": "text", "text": "This photograph shows our mast."}
     context = Context(budget=Budget(soft_tokens=3_000, hard_tokens=10**7, compact_to=0.5))

@@ -32,7 +32,7 @@ def memories(tmp_path):
         yield bound
 
 
-def test_the_jits_memory_is_asked_beside_the_contexts(memories):
+def test_the_jits_memory_is_asked_in_addition_to_the_contexts(memories):
     one, other = memories
     context = Context(one, timeout=None)
     jit = ContextJIT(context, sources=other, timeout=None)

@@ -49,7 +49,7 @@ def test_the_sources_of_the_next_turn_do_not_repeat_what_a_call_brought():
     assert context.ir.verify() == []
 
 
-def test_what_a_source_says_next_stands_beside_what_a_call_brought_from_it():
+def test_a_sources_next_section_is_next_to_what_a_call_brought_from_it():
     said = [None, RAIN, "It snows.", RAIN]
     context, jit = begun(HydrationSource("weather", lambda request: said.pop(0)))
     answer_of(context, jit, call("rain"))
@@ -77,7 +77,7 @@ def test_a_section_of_several_items_names_those_that_no_call_brought():
     assert context.ir.verify() == []
 
 
-def test_a_memory_of_a_message_does_not_come_beside_the_message(tmp_path):
+def test_a_memory_of_a_message_does_not_come_in_addition_to_the_message(tmp_path):
     context = compacted()
     with Memory.open(tmp_path / "m.db") as memory:
         alice = memory.within("alice")
@@ -119,7 +119,7 @@ def test_the_rest_comes_in_the_order_in_which_it_was_said():
     assert places == sorted(places)
 
 
-def test_an_answer_that_was_compacted_away_is_not_found_beside_what_it_showed():
+def test_an_answer_that_was_compacted_away_is_not_found_next_to_what_it_showed():
     context = compacted()
     jit = ContextJIT(context, budget_tokens=1_000, clock=NOON.timestamp)
     context.prompt("Which of the last berths is the widest?")

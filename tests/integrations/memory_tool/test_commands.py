@@ -288,7 +288,7 @@ def test_another_namespace_has_files_of_its_own(memory, files):
     assert "Bob" not in str(memory.search("Bob's notes"))
 
 
-def test_secrets_are_left_out_and_the_model_is_told(memory, files, path):
+def test_secrets_are_left_out_and_the_model_is_informed(memory, files, path):
     answer = files.run(create(text="password=hunter2hunter2\nport 8443\n"))
     assert answer.splitlines()[1] == "Secrets were left out of the file: password."
     files.run(insert(1, "token: ghp_" + "a1B2" * 9))

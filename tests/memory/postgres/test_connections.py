@@ -93,7 +93,7 @@ def _refused(match: str, kind: type[RehydrateError] = StoreError) -> Iterator[No
     assert time.monotonic() - started < 60  # no full wait
 
 
-def test_what_cannot_be_opened_is_told_at_once_and_how_to_mend_it(postgres: str):
+def test_a_server_that_cannot_be_opened_is_reported_at_once_with_a_remedy(postgres: str):
     with _refused("check the host and the port", StoreBusyError):
         Memory.open(DEAD)
     with _refused("check the host and the port", StoreBusyError):
@@ -107,7 +107,7 @@ def test_what_cannot_be_opened_is_told_at_once_and_how_to_mend_it(postgres: str)
     verify_version(150_000, "postgresql://db")
 
 
-def test_a_wrong_password_is_told_at_once():
+def test_a_wrong_password_is_reported_at_once():
     with server("--fast") as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE with_password LOGIN PASSWORD '{PASSWORD}'")
         (file,) = connection.execute("SHOW hba_file").fetchone()

@@ -185,7 +185,7 @@ def test_an_error_of_the_server_repeats_no_text(postgres: str, opened: Callable[
     assert "short" in str(raised.value)
 
 
-def test_a_server_that_restarts_amid_the_handshake_is_busy():
+def test_a_server_that_restarts_during_the_handshake_is_busy():
     error = psycopg.OperationalError(
         "connection failed: server sent an error response during SSL exchange"
     )

@@ -61,7 +61,7 @@ def test_a_purge_of_a_namespace_takes_its_threads(postgres: str, opened: Callabl
         assert len(threads.history("t", namespace="b")) == 1
 
 
-def test_the_stores_of_the_mcp_server_may_lie_on_a_server(postgres: str):
+def test_the_stores_of_the_mcp_server_may_be_on_a_server(postgres: str):
     from rehydrate.integrations.mcp_server import Stores
 
     with Threads.open(postgres, namespace="a") as threads:

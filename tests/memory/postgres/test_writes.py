@@ -81,7 +81,7 @@ def test_searches_count_uses_and_write_no_item(postgres: str, opened: Callable[.
     assert opened(namespace="a").get(added.handle).uses == 3
 
 
-def test_connections_that_the_server_ends_are_made_anew(
+def test_connections_that_the_server_ends_are_made_again(
     postgres: str, opened: Callable[..., Memory]
 ):
     memory = opened(namespace="a")

@@ -1,4 +1,4 @@
-"""kill -9 amid writing: every acknowledged item is there, once, and in the index."""
+"""kill -9 during writing: every acknowledged item is there, once, and in the index."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def run_and_kill(path: Path, seed: int, chance: random.Random) -> list[str]:
         os._exit(2)
     os.close(theirs)
     told = bytearray()
-    # Moments soon after the start, amid opening, are as likely as late ones.
+    # Moments soon after the start, during opening, are as likely as late ones.
     end = time.monotonic() + LONGEST_SECONDS * chance.random() ** 2
     while (left := end - time.monotonic()) > 0:
         if select.select([ours], [], [], left)[0]:

@@ -104,7 +104,7 @@ def run_trials(folder: Path, trials: int, seed: int, tell: Callable[[str], None]
 def check_kills(
     folder: Path, url: str, trials: int, chance: random.Random, tell: Callable[[str], None]
 ) -> str:
-    """Kill clients and the server amid writes; raises AssertionError where something is wrong."""
+    """Kill clients and the server during writes; raises AssertionError if anything is wrong."""
     Memory.open(url).close()
     done, first, others, reports = _crowd(folder, url, trials, chance, tell)
     connected(url).close()

@@ -1,4 +1,4 @@
-"""A store amid forks, signals, closings and exits, and when its file is taken away."""
+"""A store during forks, signals, closings and exits, and when its file is taken away."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @posix
-def test_parent_and_child_go_on_after_a_fork_amid_busy_threads(path: Path):
+def test_parent_and_child_go_on_after_a_fork_while_threads_are_busy(path: Path):
     ended = run_python(
         """
         import os, signal, sys, threading
@@ -222,7 +222,7 @@ def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path)
 
 
 @posix
-def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path: Path):
+def test_a_sigterm_handler_that_closes_during_a_write_lets_it_end_and_closes(path: Path):
     # Redaction and columns come first: the signal arrives during the native call.
     ended = run_python(
         """

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from rehydrate.messages import Message
 
 MAX_CHARS = 9_500
-"""Of the output of one hook. Of more than 10,000 characters Claude Code shows the first 2,000 and
-the name of a file."""
+"""Maximum characters of a hook's output. If there are more than 10,000, Claude Code shows the first
+2,000 and the name of a file."""
 STORE_TOKENS = 1_800
-"""Of the context store. With 1,200 fewer of the names that are needed later come back
-(`benches/python/claude_hooks.py`); with more the excerpts have no room."""
+"""The context store's. With 1,200, fewer of the names that are needed later come back
+(`benches/python/claude_hooks.py`); with more, the excerpts have no room."""
 _HEADING_CHARS = 800
 _FENCE_CHARS = 200
 _MARK_CHARS = 16
-"""Of the mark before a line of the store."""
+"""Characters of the mark before a line of the store."""
 _LEAST_CHARS_A_TOKEN = 2
 _ATTEMPTS = 6
 """To find the budget in tokens that fills the room in characters."""
@@ -61,9 +61,9 @@ def put_back_text(row: CompactionRow, session: Session) -> str:
 
 
 def mark(row: CompactionRow) -> str:
-    """Return what a transcript shows where a compaction was put back.
+    """Return the mark in a transcript where a compaction was put back.
 
-    Nobody else can write it before: it is made from the moment of the compaction.
+    It cannot be written by others before: it is made from the moment of the compaction.
     """
     named = f"{row.id} {row.at!r} {row.session}"
     digits = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -98,7 +98,7 @@ def store_text(entries: Sequence[Any], agent: Agent) -> str:
 
 
 def excerpts_of(entries: Sequence[Any], task: str, agent: Agent, max_chars: int) -> str:
-    """Return what matters most for the task, verbatim, in a fence."""
+    """Return the most important texts for the task, verbatim, in a fence."""
     from rehydrate import formats
     from rehydrate.compact import compact_context
 
@@ -142,7 +142,7 @@ def _whole_hint(session: Session) -> str:
 
 RATIO = 0.4
 _MEMORY_SHARE = 0.6
-"""Of the time that is left: for the compaction with its memory, which may be locked."""
+"""The share of the time left for the compaction with its memory, which may be locked."""
 _LEAST_SECONDS = 0.05
 _LEAST_TASK_CHARS = 20
 """A shorter prompt, as "go on", says nothing about the task."""
@@ -163,7 +163,7 @@ def pre_compact(given: HookInput) -> Reply:
     task = _task_of(entries, redactor(given.text("custom_instructions")).text)
     store = store_text(entries, given.agent)
     with Records(given.home) as records:
-        # What is known by now is kept before anything that may wait.
+        # The facts known by now are kept before anything that may wait.
         row = records.add(
             given.text("session_id"),
             given.project,
@@ -222,7 +222,7 @@ def session_start(given: HookInput) -> Reply:
 
 
 def post_compact(given: HookInput) -> Reply:
-    """Measure what the summary lost, and what of that is put back."""
+    """Measure what the summary lost, and how much of that is put back."""
     if not given.home.records.exists():
         return None
     with Records(given.home) as records:
@@ -241,7 +241,7 @@ def post_compact(given: HookInput) -> Reply:
 
 
 def session_end(given: HookInput) -> Reply:
-    """Store the rest of the session, and remember what was decided in it."""
+    """Store the rest of the session, and remember its decisions."""
     path = given.transcript
     if path is not None:
         with suppress(TimeoutError):
@@ -275,7 +275,7 @@ def _compacted(given: HookInput, entries: list[Any], task: str) -> dict[str, Any
 
 
 def _stored(given: HookInput) -> StoredSession:
-    """Store what is new in the session."""
+    """Store the new part of the session."""
     path = given.transcript
     assert path is not None
     with Records(given.home) as records:
@@ -301,7 +301,7 @@ def _remembered(given: HookInput, stored: StoredSession) -> None:
 
 
 def _task_of(entries: list[Any], instructions: str) -> str:
-    """Return what the session is about now: the last words of the user that say something."""
+    """Return the present subject of the session: the last words of the user that say something."""
     asked = [words for words in map(words_of_user, entries) if words]
     task = next((words for words in reversed(asked) if len(words) >= _LEAST_TASK_CHARS), "")
     return "\n".join(filter(None, [instructions, task or " ".join(asked[-1:])]))

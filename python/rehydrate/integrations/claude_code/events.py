@@ -1,4 +1,4 @@
-"""answer: what a hook gives back for an event. No process is needed to call it.
+"""answer: the output of a hook for an event. No process is needed to call it.
 
 UserPromptSubmit brings memories of the project that matter for the prompt. PostToolUse shows long
 results in part, in the shape that the tool gave them. The other events are in `compaction`.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class HookInput(NamedTuple):
-    """One event, with where its data is and how long there is to answer."""
+    """One event, with the place of its data and the time for an answer."""
 
     payload: Mapping[str, Any]
     agent: Agent
@@ -62,7 +62,7 @@ def additional_context(event: str, text: str) -> Reply:
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """Return what the work returns; raises TimeoutError where it takes longer.
+    """Return the result of the work; raises TimeoutError if it takes longer.
 
     It may wait for a store that others lock. The rest of a hook does not.
     """
@@ -111,7 +111,7 @@ def answer(
 
     ``payload`` is the hook's input by its documented names; others are ignored, and so is an event
     that has no hook. ``deadline`` is a time of `time.monotonic`, 1.5 s from now if it is left out.
-    Raises what the stores raise: `hook.main` is what never fails.
+    Raises what the stores raise; only `hook.main` never fails.
 
     >>> answer("SessionStart", {"source": "startup"}) is None
     True
@@ -139,7 +139,7 @@ MAX_QUERY_CHARS = 2_000
 MAX_MEMORIES = 5
 MAX_CHARS = 4_000
 MIN_RELEVANCE = 0.45
-"""Of the best memory for a prompt. At 0.45 it brings memories for 24% of what is said in the
+"""The best memory for a prompt needs it. At 0.45 it brings memories for 24% of what is said in the
 sessions that they are from, for 3% of LoCoMo's questions and for one of 15 general ones; at 0.35
 for 50%, 4% and four of 15, at 0.55 for 8%, 1% and one (`benches/python/claude_hooks.py`)."""
 _EPISODE = re.compile(r"\d+->\d+ tokens, ")
@@ -147,7 +147,7 @@ _EPISODE = re.compile(r"\d+->\d+ tokens, ")
 
 
 def _trust(trust: float) -> str:
-    """Return what is written before a memory that the user did not say.
+    """Return the text before a memory that the user did not say.
 
     >>> _trust(0.5), _trust(1.0)
     ('(trust 0.5) ', '')

@@ -97,7 +97,7 @@ def project_of(cwd: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 MAX_COMPACTIONS = 2_000
-"""Of all sessions; the oldest go first."""
+"""The maximum over all sessions; the oldest go first."""
 BUSY_SECONDS = 0.2
 """A locked file is given up after this time: a hook must not be late."""
 
@@ -118,9 +118,9 @@ class Compacted(NamedTuple):
 
     trigger: str = ""
     before_tokens: int = 0
-    """Of the last turns, as they were."""
+    """Tokens of the last turns, as they were."""
     after_tokens: int = 0
-    """Of those that the engine would keep."""
+    """Tokens of the turns that the engine would keep."""
     covered_pct: float = 0.0
     distilled: int = 0
     """New memories."""
@@ -149,12 +149,12 @@ class CompactionRow(NamedTuple):
     session: str
     project: str
     at: float
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     compacted: Compacted
 
 
 class Records:
-    """The file of the hooks; raises sqlite3.Error or OSError where it cannot be used in time.
+    """The file of the hooks; raises sqlite3.Error or OSError if it cannot be used in time.
 
     >>> import tempfile
     >>> from pathlib import Path

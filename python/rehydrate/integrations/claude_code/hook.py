@@ -21,7 +21,7 @@ MAX_INPUT_BYTES = 64_000_000
 _LEAST_SECONDS = 0.1
 """To write the answer, and to end."""
 DEBUG_VARIABLE = "REHYDRATE_DEBUG"
-"""Where it is set, a failure is written to standard error."""
+"""If it is set, a failure is written to standard error."""
 
 
 def main(arguments: Sequence[str], started: float) -> None:
@@ -63,7 +63,7 @@ def _by_a_child(arguments: Sequence[str], deadline: float) -> bytes:
     child = os.fork()
     if child == 0:
         try:
-            # Where its parent is ended, it ends by itself.
+            # If its parent is ended, it ends by itself.
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, max(_LEAST_SECONDS, deadline - time.monotonic()))
             with open(writer, "wb", closefd=False) as pipe:

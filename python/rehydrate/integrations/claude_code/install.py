@@ -67,7 +67,7 @@ _BACKUP, _WRITTEN = "before", "written"
 
 
 class Installation:
-    """Where the hooks of one user go, and whether they are there."""
+    """The settings files for one user's hooks, and whether the hooks are there."""
 
     def __init__(self, way: Way = "plugin", environ: Mapping[str, str] = os.environ) -> None:
         """Find the files; nothing is written."""
@@ -93,7 +93,7 @@ class Installation:
         return tuple(event for event in hooks if any(map(is_ours, hooks[event])))
 
     def plan(self) -> list[str]:
-        """Return what `install` would change, a line each."""
+        """Return the changes that `install` would make, a line each."""
         if self.way == "plugin":
             files = sorted(path.relative_to(PLUGIN).as_posix() for path in _files(PLUGIN))
             return [
@@ -105,7 +105,7 @@ class Installation:
         return [f"add a {event} hook to {self.target}" for event in events]
 
     def install(self) -> None:
-        """Write what `plan` says; where the hooks are there, write them anew.
+        """Write what `plan` says; if the hooks are there, write them again.
 
         Raises InvalidArgumentError for a file that is not JSON, and changes nothing then.
         """
@@ -196,7 +196,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> str | None:
-    """Return a file's text, its ends of lines as they are; None where there is none."""
+    """Return a file's text, its ends of lines as they are; None if there is none."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:

@@ -42,9 +42,9 @@ def transcript_path(text: object) -> Path | None:
 
 
 FIRST_BYTES = 64_000_000
-"""Of a longer transcript the first reading begins so far before its end."""
+"""The first reading of a longer transcript begins this far before its end."""
 STEP_BYTES = 2_000_000
-"""Of a transcript that are read and stored in one step, which takes 0.1 s."""
+"""Bytes of a transcript read and stored in one step, which takes 0.1 s."""
 
 
 class StoredSession(NamedTuple):
@@ -81,7 +81,7 @@ class Session(NamedTuple):
         size = path.stat().st_size
         begin = max(0, size - FIRST_BYTES)
         offset, skips = records.offset(str(path)) or (begin, begin > 0)
-        if offset > size:  # it was written anew
+        if offset > size:  # it was written again
             offset, skips = begin, begin > 0
         reader = TranscriptReader(path, offset, skips=skips)
         with self.home.open_threads(self.project) as threads:

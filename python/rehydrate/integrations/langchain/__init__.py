@@ -4,7 +4,7 @@ RehydrateMiddleware    for ``create_agent(middleware=[...])``: prompts that exte
 RehydrateEdit          the same as an edit of LangChain's own ContextEditingMiddleware
 ExtractiveSummarizer   for LangChain's own SummarizationMiddleware: summaries without a model
 ChatModelWriter        a chat model of LangChain as the writer of a BackgroundCompaction
-HostReport             what became of the last list of messages
+HostReport             the outcome of the last list of messages
 RehydrateWarning       something failed, and the messages were sent as they are
 """
 

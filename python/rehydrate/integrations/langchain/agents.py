@@ -118,7 +118,7 @@ def background_with(
 
 
 def _writer_of(summarizer: Summarizer) -> Any:
-    """Return what `BackgroundCompaction` takes as a writer."""
+    """Return the writer for `BackgroundCompaction`."""
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import Runnable
 
@@ -138,7 +138,7 @@ def _writer_of(summarizer: Summarizer) -> Any:
 
 
 NODE_SEPARATOR, TASK_SEPARATOR = "|", ":"
-"""Of LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
+"""They separate LangGraph's checkpoint namespaces: ``agent:<task>|model:<task>``."""
 
 
 def scope_of(config: Mapping[str, Any]) -> Scope:

@@ -46,8 +46,8 @@ class RehydrateMiddleware(AgentAdapter, AgentMiddleware[Any, Any, Any]):
     ``summarizer`` writes summaries meanwhile, in a thread of its own: a chat model, its name, a
     Runnable or a function of the messages.
 
-    Where something fails, the model gets the messages as they are, with a `RehydrateWarning`.
-    `report` says what became of the last call.
+    If something fails, the model gets the messages as they are, with a `RehydrateWarning`.
+    `report` has the outcome of the last call.
 
     >>> from rehydrate.prompt import Budget
     >>> middleware = RehydrateMiddleware(budget=Budget(soft_tokens=60_000))
@@ -65,11 +65,11 @@ class RehydrateMiddleware(AgentAdapter, AgentMiddleware[Any, Any, Any]):
         self._set_up(options, same=is_same_message)
         self.tools: Sequence[BaseTool] = [self._tool(each) for each in self._definitions]
         self._counted: tuple[tuple[Any, ...], int] = (), 0
-        """System text and tools that were counted, the very objects, and their tokens."""
+        """System text and tools that were counted, the same objects, and their tokens."""
 
     def thread(self, config: RunnableConfig, messages: Sequence[Any]) -> HostThread | None:
         """Return the thread of a conversation, with its `context` and the `report` of its last
-        call; None where there is none.
+        call; None if there is none.
 
         ``config`` is the one that the agent is invoked with, ``messages`` are those of its state.
         """
@@ -117,7 +117,7 @@ class RehydrateMiddleware(AgentAdapter, AgentMiddleware[Any, Any, Any]):
         return tokens
 
     def _suit(self, model: Any) -> None:
-        """Take provider and model of the first model that is asked, where none was named."""
+        """Take provider and model of the first model that is asked, if none was named."""
         if "provider" not in self._given:
             name = _model_name(model)
             self._given.setdefault("model", name)
@@ -179,6 +179,6 @@ def _model_name(model: Any) -> str:
 
 
 def _provider_of(model: Any, name: str) -> Provider:
-    """Return the provider whose counts and rules hold for a model; OpenAI's where it is unknown."""
+    """Return the provider whose counts and rules hold for a model; OpenAI's if it is unknown."""
     kind = f"{type(model).__name__} {getattr(model, '_llm_type', '')} {name}".lower()
     return "anthropic" if "anthropic" in kind or "claude" in kind else "openai_chat"

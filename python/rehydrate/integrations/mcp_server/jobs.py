@@ -33,7 +33,7 @@ class Job:
     """
 
     def __init__(self, tell: Callable[[float, float, str], object] = lambda *_step: None) -> None:
-        """Take what gets each step."""
+        """Take the function that is called with each step."""
         self._tell = tell
         self._cancelled = Event()
 
@@ -43,7 +43,7 @@ class Job:
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Have the work stop where it can."""
+        """Have the work stop if it can."""
         self._cancelled.set()
 
     def report(self, done: float, total: float, message: str) -> None:
@@ -101,11 +101,11 @@ _MAX_SHOWN = 60
 
 
 def shown(text: str) -> str:
-    """Return a text as an error names it, cut where it is long."""
+    """Return a text as an error names it, cut if it is long."""
     return _native.shown(text, _MAX_SHOWN)
 
 
 def time_range(arguments: _native.ToolArguments) -> TimeRange:
-    """Return the argument time_range; a range without limits where none was sent."""
+    """Return the argument time_range; a range without limits if none was sent."""
     value = arguments.text("time_range", max_chars=200, needed=False)
     return parse_time_range(value, datetime.now(UTC), "UTC") if value.strip() else TimeRange()

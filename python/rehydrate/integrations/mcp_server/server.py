@@ -74,7 +74,7 @@ def make_server(stores: Stores, names: Collection[str] = TOOLS) -> Server[Any]:
         work = partial(answer, tool, stores, params.arguments or {})
         found = await run_job(work, call.session.report_progress)
         return types.CallToolResult(
-            # What a store holds may have halves of surrogate pairs, which no frame can carry.
+            # A stored text may have halves of surrogate pairs, which no frame can carry.
             content=[types.TextContent(type="text", text=as_unicode(found.text))],
             structured_content=unicode_inside(found.structured),
             is_error=found.is_error,
@@ -171,7 +171,7 @@ def list_threads(stores: Stores, cursor: str | None) -> types.ListResourcesResul
 
 
 def read(stores: Stores, uri: str) -> str:
-    """Return the text at an address; raises InvalidArgumentError where there is none."""
+    """Return the text at an address; raises InvalidArgumentError if there is none."""
     path = uri.removeprefix(SCHEME)
     try:
         match [unquote(part) for part in path.split("/") if path != uri]:
@@ -209,7 +209,7 @@ async def serve_stdio(server: Server[Any]) -> None:
 
     The SDK's own `stdio_server` passes over a line that is not a message, and takes a request whose
     id is neither a string nor a whole number for a notification. Here both are answered with an
-    error, as JSON-RPC has it, so that whoever sent it does not wait.
+    error, as JSON-RPC has it, so that the sender does not wait.
     """
     try:
         with _wire() as wire:
@@ -271,7 +271,7 @@ def _read(line: str) -> tuple[types.JSONRPCMessage | None, types.JSONRPCError | 
         if any(each["type"] == "json_invalid" for each in error.errors()):
             what = "this line is no JSON; send a message a line"
             return None, _error(_id_of(line), types.PARSE_ERROR, what)
-        what = "this line is no message of JSON-RPC 2.0; send jsonrpc, method and id"
+        what = "this line isn't a message of JSON-RPC 2.0; send jsonrpc, method and id"
         return None, _error(_id_of(line), types.INVALID_REQUEST, what)
     is_request = isinstance(message, types.JSONRPCNotification) and '"id"' in line
     if is_request and _id_of(line) is not _NO_ID:
@@ -290,7 +290,7 @@ def _id_of(line: str) -> Any:
 
 
 def _error(identity: Any, code: int, message: str) -> types.JSONRPCError:
-    """Return an error; without an id, for which the protocol's schema has no null, where there is
+    """Return an error; without an id, for which the protocol's schema has no null, if there is
     none that can be repeated."""
     error = types.ErrorData(code=code, message=message)
     is_text = isinstance(identity, str) and identity.isprintable()
@@ -326,11 +326,11 @@ def make_app(server: Server[Any], token: str, port: int) -> ASGIApp:
 
 
 class _AsInSchema:
-    """Mends two deviations of the SDK's transport.
+    """Corrects two deviations of the SDK's transport.
 
-    An error that answers no request has `"id": null` there, which the protocol's schema has not. A
-    stream that a client wants to resume ends in a failure where events are not kept: it begins
-    anew instead, as the protocol has it for servers that cannot replay.
+    An error that answers no request has `"id": null` there, which the protocol's schema doesn't
+    have. A stream that a client wants to resume fails if events are not kept: it begins again
+    instead, as the protocol has it for servers that cannot replay.
     """
 
     def __init__(self, app: ASGIApp) -> None:

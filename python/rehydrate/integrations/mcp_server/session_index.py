@@ -37,7 +37,7 @@ Agent = Literal["claude_code", "codex"]
 AGENTS: tuple[Agent, ...] = get_args(Agent)
 
 MAX_BYTES = 128_000_000
-"""Of transcripts that one call reads: about a second."""
+"""Maximum bytes of transcripts that one call reads: about a second."""
 HITS = 200
 EXCERPTS = 3
 EXCERPT_CHARS = 600
@@ -181,7 +181,7 @@ class SessionIndex:
         return bool(missing)
 
     def _read(self, memory: Memory, file: SessionFile, max_bytes: int) -> int:
-        """Read up to so many bytes of a file into the index; return how many were read."""
+        """Read up to this many bytes of a file into the index; return how many were read."""
         part = read_session(file, self._records.get(str(file.path)), max_bytes)
         record = part.record
         if part.begins_anew:
@@ -206,7 +206,7 @@ class SessionIndex:
         write_lines(self._list, [header, *rows])
 
     def _loaded(self) -> dict[str, SessionRecord]:
-        """Return the records of the last call; none where they cannot be read."""
+        """Return the records of the last call; none if they cannot be read."""
         try:
             header, *rows = [json.loads(line) for line in lines_of(self._list)]
             if header["version"] != _VERSION:

@@ -47,7 +47,7 @@ class Stores:
     ) -> None:
         """Take files, or URLs of servers; nothing is opened yet.
 
-        ``environ`` tells where transcripts are.
+        ``environ`` says where transcripts are.
         """
         self._memory_place = None if memory is None else verify_place(memory)
         self._threads_place = None if threads is None else verify_place(threads)
@@ -100,7 +100,7 @@ class Stores:
             return self._threads
 
     def reader(self, thread: str) -> ThreadReader:
-        """Return what reads this thread, as it is now."""
+        """Return a reader of this thread as it is now."""
         from rehydrate.context.jit import ThreadReader
 
         with self._lock:
@@ -145,7 +145,7 @@ class Stores:
         with self._lock:
             for store in (self._memory, self._threads, self._sessions):
                 if store is not None:
-                    with suppress(Exception):  # the others are to be closed too
+                    with suppress(Exception):  # the others must be closed too
                         store.close()
             self._readers.clear()
 

@@ -29,10 +29,10 @@ Run = Callable[[Stores, ToolArguments, Job], Answer]
 MAX_HITS = 50
 MAX_SESSIONS = 50
 MAX_TEXT_CHARS = 100_000
-"""Of one memory. A longer text is a document: rehydrate memory sync."""
+"""Maximum characters of one memory. A longer text is a document: rehydrate memory sync."""
 MAX_NAME_CHARS = 1_000
 TRUST = 0.5
-"""Of what a model adds: a tool's result may have asked for it."""
+"""Trust of what a model adds: a tool's result may have asked for it."""
 TIERS_TO_ADD: tuple[Tier, ...] = ("warm", "cold")
 """An item that is hot is in every prompt, so only the user makes it so: rehydrate memory add."""
 _MISTAKES = (InvalidArgumentError, InvalidMessageError, UnknownHandleError)
@@ -155,7 +155,7 @@ def compact_context(stores: Stores, arguments: ToolArguments, _job: Job) -> Answ
 
 @_serves(
     "Find in a stored conversation",
-    "Find what was said in a stored conversation, and memories beside it. You get the actual "
+    "Find what was said in a stored conversation, and memories next to it. You get the actual "
     "messages, word for word, with their times, and a handle of what had no room.",
     {**_THREAD, **REQUEST.schema["properties"]},
     ("thread", *REQUEST.schema["required"]),

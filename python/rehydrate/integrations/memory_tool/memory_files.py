@@ -43,7 +43,7 @@ _MAX_TRIES = 100
 """Each try that fails is one that another writer won."""
 _MAX_ROUNDS = 5
 _SLACK_BYTES = 256 * 1024
-"""Old versions are left alone up to so many bytes, and up to twice the size of the files. What is
+"""Old versions are left alone up to this many bytes, and up to twice the size of the files. What is
 left of them, some 80 bytes each, is not looked at again for as many."""
 
 
@@ -57,7 +57,7 @@ class FileLimits:
 
     max_file_bytes: int = 1_000_000
     max_bytes: int = 10_000_000
-    """Of all files together."""
+    """For all files together."""
     max_files: int = 1_000
 
     def __post_init__(self) -> None:
@@ -132,7 +132,7 @@ class MemoryFiles:
     def run(self, arguments: Mapping[str, Any]) -> str:
         """Carry out a command, and return its answer or its error, for the model to read.
 
-        Raises StoreError where the database cannot be used.
+        Raises StoreError if the database cannot be used.
         """
         return self.answer(arguments)[0]
 
@@ -218,9 +218,9 @@ class MemoryFiles:
     def _index(self, changed: Iterable[str]) -> None:
         """Bring the passages up to date with the files.
 
-        Whoever changes a file brings its passages up to date and then looks at the files again, so
-        that the last one to do so has seen the last change. What a crash left undone is done by the
-        first command of the next process.
+        A command that changes a file brings its passages up to date and then looks at the files
+        again, so that the last one to do so has seen the last change. What a crash left undone is
+        done by the first command of the next process.
         """
         paths = set(changed) if self._is_indexed else None
         try:
@@ -292,7 +292,7 @@ class Files(NamedTuple):
     texts: dict[str, str]
     """By path."""
     records: int = 0
-    """How many records the log has: a change is written only where it still has as many."""
+    """The number of the log's records. A change is written only if it still has as many."""
     row: ThreadRow | None = None
     """The store's mark of the log; it differs after any change."""
 
@@ -300,7 +300,7 @@ class Files(NamedTuple):
 class FileLog:
     """The files of a namespace, as a log of their versions in the thread ``/memories``.
 
-    `write` changes all files of a command or none, and only where nobody has changed any since they
+    `write` changes all files of a command or none, and only if nobody has changed any since they
     were read. A file's text comes back byte for byte.
     """
 
@@ -326,7 +326,7 @@ class FileLog:
     def write(self, files: Files, rows: Sequence[Row]) -> bool:
         """Add the records of a command; they are on disk then.
 
-        Return False, with nothing written, where the files are no longer as they were read.
+        Return False, with nothing written, if the files are no longer as they were read.
         """
         try:
             row = self._store.append_records(self._namespace, ROOT, files.records, rows)
@@ -345,7 +345,7 @@ class FileLog:
         self._store.purge_thread(self._namespace, ROOT)
 
     def _tidy(self, files: Files) -> None:
-        """Empty the versions that are no longer the file's, where they take most of the room."""
+        """Empty the versions that are no longer the file's, if they take most of the room."""
         held = sum(len(text.encode()) for text in files.texts.values())
         if files.row is None or files.row[4] < max(3 * held, self._tidy_bytes) + _SLACK_BYTES:
             return
@@ -353,6 +353,6 @@ class FileLog:
         try:
             self._store.replace_records(self._namespace, ROOT, files.records, stale)
         except StoreConflictError:
-            return  # whoever wrote meanwhile does it
+            return  # the process that wrote meanwhile does it
         row = self._store.thread(self._namespace, ROOT)
         self._tidy_bytes = 0 if row is None else row[4]

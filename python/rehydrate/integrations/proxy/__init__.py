@@ -2,7 +2,7 @@
 
 Proxy        the application: requests of conversations are shortened, and all else passes
 Shortener    what a request's messages become
-Outcome      what became of one request
+Outcome      the outcome of one request
 """
 
 from __future__ import annotations

@@ -72,11 +72,11 @@ _ROUTES: Mapping[str, tuple[Provider, bool]] = {
 }
 """By the end of a path: the wire, and whether it only counts."""
 MAX_REPLIES = 12
-"""In one answer: a model that asks back more often would do so for ever."""
+"""Maximum replies in one answer: a model might ask back forever."""
 
 
 def wire_of(method: str, path: str) -> tuple[Provider, bool] | None:
-    """Return the API whose conversation a request is, and whether it only counts; None: no one's.
+    """Return the API of a conversation's request, and whether it only counts; None: it is none.
 
     >>> wire_of("POST", "/v1/responses"), wire_of("POST", "/v1/files")
     (('openai_responses', False), None)
@@ -199,7 +199,7 @@ class Proxy:
         self.app.router.default = self._forward
 
     def server(self) -> uvicorn.Server:
-        """Return what serves the application; the headers of answers are the provider's."""
+        """Return a server of the application; the headers of answers are the provider's."""
         bare = {"server_header": False, "date_header": False, "log_level": "critical"}
         return uvicorn.Server(config_of(self.app, ws="none", **bare))
 
@@ -269,7 +269,7 @@ class Proxy:
         self._note(exchange)
 
     async def _shortened(self, exchange: ClientRequest, read: bytes) -> bytes:
-        """Return what to send in place of a body: the body itself where anything fails."""
+        """Return the body to send: the client's own if anything fails."""
         assert exchange.wire is not None
         wire, key, begun = exchange.wire, exchange.key, perf_counter()
         try:
@@ -304,7 +304,7 @@ class Proxy:
     ) -> None:
         """Answer the model's own calls, and send one answer made of all its replies.
 
-        Where that fails before the client has got anything, its ``own`` request goes out.
+        If that fails before the client has got anything, its ``own`` request goes out.
         """
         async with self._answering(exchange, send) as answer:
             try:

@@ -30,11 +30,11 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 
 NAMES = [REQUEST.name, FETCH.name]
-"""Of the tools whose calls the proxy answers."""
+"""Names of the tools whose calls the proxy answers."""
 
 
 def texts_of(items: Sequence[RequestItem], pieces: Iterable[int | str]) -> list[str]:
-    """Return the text of each message, which is one of ours or an index of the client's."""
+    """Return the text of each message, which is one of ours or an index of the client."""
     return [items[each].text if isinstance(each, int) else each for each in pieces]
 
 
@@ -60,7 +60,7 @@ class Exchange(NamedTuple):
     entries: tuple[Any, ...]
     """The messages that the provider sent and got."""
     results: tuple[Any, ...] = ()
-    """Answers to our calls in the last reply: they come before the results of the client's."""
+    """Answers to our calls in the last reply: they come before the results of the client."""
 
 
 MAX_ANSWERS = 8
@@ -78,8 +78,8 @@ class Asking:
         reader: Callable[[], Reader],
         keep: Callable[[Exchange], None],
     ) -> None:
-        """Take the messages as they are sent, what finds the ``reader`` of the others, and what
-        keeps an answer of which the client sees a part."""
+        """Take the messages as they are sent, a function that finds the ``reader`` of the others,
+        and one that keeps an answer of which the client sees a part."""
         self._wire = wire
         self._body = body
         self._texts = [*texts]
@@ -96,13 +96,13 @@ class Asking:
         return bool(self._body.fields.get("stream"))
 
     def replies(self) -> Replies:
-        """Return what joins the replies to this request."""
+        """Return an object that joins the replies to this request."""
         return Replies(self._wire, NAMES)
 
     def next_request(self, replies: Replies) -> bytes | None:
         """Answer our calls in the last reply, and return the body of the request that follows.
 
-        None follows where there are no such calls, or where the client has calls to answer too.
+        None follows if there are no such calls, or if the client has calls to answer too.
         """
         calls = list(filter(None, map(ToolCall.read, replies.calls)))
         if not calls:

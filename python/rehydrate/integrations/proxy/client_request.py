@@ -50,11 +50,11 @@ class ClientRequest:
     is_streamed: bool = False
     """Whether the answer is a stream of events."""
     bill: Bill | None = None
-    """Where the answer is a model's: what it cost."""
+    """The cost of the answer, if it is a model's."""
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens that the answer cost, as far as they were read; None where none were."""
+        """The tokens that the answer cost, as far as they were read; None if none were."""
         found = self.bill.usage() if self.bill else {}
         try:
             return Usage.billed(found) if found else None
@@ -92,7 +92,7 @@ class ClientRequest:
         return str(self.status) if self.status >= HTTPStatus.BAD_REQUEST else ""
 
     def attributes(self) -> dict[str, Any]:
-        """Return what a span says of the answer."""
+        """Return the attributes of the answer for a span."""
         about: dict[str, Any] = {"http.response.status_code": self.status} if self.status else {}
         if self.failure:
             about["rehydrate.failure"] = self.failure
@@ -103,7 +103,7 @@ class ClientRequest:
         return about
 
     def note(self) -> str:
-        """Return what ``x-rehydrate`` says."""
+        """Return the value of ``x-rehydrate``."""
         if self.failure:
             return f"untouched; failure={self.failure}"
         outcome = self.outcome
@@ -198,7 +198,7 @@ class Incoming:
         self._is_read = anyio.Event()
 
     async def read(self, most: int) -> bytes:
-        """Return the body; where it is longer, at least so much of it."""
+        """Return the body; if it is longer, at least so much of it."""
         parts: list[bytes] = []
         size = 0
         while not self.is_whole and size <= most:
@@ -300,8 +300,8 @@ _FIRST_UNKNOWN = 600
 
 
 def start_message(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
-    """Return what begins an answer. A status that HTTP has not is a bad gateway's: the server
-    would close the connection without a word.
+    """Return the message that begins an answer. A status that HTTP doesn't have becomes a bad
+    gateway's: the server would close the connection without a word.
 
     >>> start_message(999, [])["status"], start_message(529, [])["status"]
     (502, 529)

@@ -23,7 +23,7 @@ MAX_EXCHANGES = 1_024
 MAX_ANSWERS = 8
 """To the same messages: a client may ask again, and several may ask at once."""
 KEPT = timedelta(days=30)
-"""In a store. A conversation that goes on after that is compacted anew, once."""
+"""The time in a store. A conversation that goes on after it is compacted again, once."""
 _MAX_DELETED = 100
 """At once: a request waits for it."""
 _ANSWER = "answer "
@@ -37,15 +37,15 @@ class Plan(NamedTuple):
     """The messages that are sent in place of the first ones of a list."""
 
     digest: bytes
-    """Of those messages."""
+    """The digest of those messages."""
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     pieces: tuple[int | str, ...]
     """The index of a message that is sent as the client writes it, or the text of one of ours."""
     tokens: int
-    """Of ours."""
+    """The tokens of our messages."""
 
     def pieces_of(self, count: int) -> tuple[int | str, ...]:
-        """Return what is sent of a list of so many messages."""
+        """Return what is sent for a list of this many messages."""
         return *self.pieces, *range(self.count, count)
 
 
@@ -68,7 +68,7 @@ class Recent(OrderedDict[K, V]):
         self._most = most
 
     def use(self, key: K) -> V | None:
-        """Return the value of a key, which is now the last used; None where there is none."""
+        """Return the value of a key, which is now the last used; None if there is none."""
         value = self.get(key)
         if value is not None:
             self.move_to_end(key)

@@ -3,8 +3,8 @@
 A client sends its whole list each time. When it is over the budget, a `HostThread` compacts it, and
 a `Plan` keeps what was sent in place of those messages. Every later list that begins with the same
 messages is sent by that plan, and then as its client wrote it. A plan is found by the hash of the
-messages: so conversations that branch share it, it outlives a restart, and nobody finds it who has
-not the same messages, the same key and the same model.
+messages: so conversations that branch share it, it outlives a restart, and only a client with the
+same messages, the same key and the same model finds it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ WINDOW = 200_000
 MAX_SOFT_TOKENS = 100_000
 """A long prompt is slow and dear long before a window of a million is full."""
 MAX_SEEN = 4_096
-"""Of the ends of requests: a conversation goes on from one of its last."""
+"""Ends of requests that are remembered: a conversation goes on from one of its last."""
 MAX_SHOWN = 32
 """Compactions that the page can show: each holds what it was made of."""
 MAX_READERS = 8
@@ -71,13 +71,13 @@ MAX_READERS = 8
 MAX_FACTS = 65_536
 """300 bytes each."""
 _MAX_NAME = 200
-"""Of a model, which is kept and shown."""
+"""Maximum characters of a model's name, which is kept and shown."""
 _RESERVED = ("system", "instructions", "tools")
 """The fields that the model reads besides the messages."""
 _UNREADABLE = "the body is no JSON object that can be read"
 """The provider says what is wrong with it."""
 _ELSEWHERE = ("previous_response_id", "conversation")
-"""Where one is set, the provider holds the messages before these."""
+"""If one is set, the provider holds the messages before these."""
 
 
 class UntouchedError(OwnMessageError):
@@ -114,9 +114,9 @@ class Outcome(NamedTuple):
     model: str = ""
     conversation: Conversation | None = None
     untouched: str = ""
-    """Why nothing was looked at; "" where it was."""
+    """Why nothing was looked at; "" if it was."""
     asking: Asking | None = None
-    """Where the model may ask for what was left out."""
+    """Lets the model ask for what was left out."""
 
 
 class Cut(NamedTuple):
@@ -124,12 +124,12 @@ class Cut(NamedTuple):
 
     wire: Provider
     pieces: tuple[int | str, ...]
-    """As a `Plan` has them, and the tokens of ours."""
+    """As a `Plan` has them, with the tokens of our messages."""
     tokens: int
     before: Sequence[str]
     """The messages as they would have been sent, as JSON."""
     after: Sequence[tuple[int | None, str]]
-    """Those that are sent, each with its index in these; None: a message of ours."""
+    """Those that are sent, each with its index in `before`; None: a message of ours."""
     reasons: Mapping[int | None, str]
     """Why a message was left out or cut, by its index."""
     target_tokens: int
@@ -175,9 +175,9 @@ class Shortener:
         self._facts: Recent[int, Facts] = Recent(MAX_FACTS)
         """By Python's hash of a text, which takes a third of the time of `_hash`."""
         self._seen: Recent[tuple[str, bytes], tuple[Conversation, bytes]] = Recent(MAX_SEEN)
-        """By a request's last message: its conversation, and the plan that it was sent by."""
+        """The conversation and the plan of a request, by its last message."""
         self._readers: Recent[tuple[str, bytes], Reader] = Recent(MAX_READERS)
-        """Of what a plan leaves out."""
+        """Readers of what a plan leaves out."""
         self._conversations: Recent[int, Conversation] = Recent(256)
         self._shown: Recent[tuple[int, int], Cut] = Recent(MAX_SHOWN)
         """Compactions, by the conversation's number and their own."""
@@ -186,9 +186,9 @@ class Shortener:
     def shorten(
         self, wire: Provider, raw: bytes, *, key: str, is_counting: bool = False
     ) -> Outcome:
-        """Return what to send; raises UntouchedError where the client's own is to be sent.
+        """Return what to send; raises UntouchedError if the client's own must be sent.
 
-        ``key`` is the client's; only its hash is kept. Where the request only asks for a count, it
+        ``key`` is the client's; only its hash is kept. If the request only asks for a count, it
         is sent as the next one would be, and nothing is compacted. It may raise anything else too.
         """
         list_key = "input" if wire == "openai_responses" else "messages"
@@ -196,7 +196,7 @@ class Shortener:
         model = str(body.fields.get("model") or "")[:_MAX_NAME]
         items = body.items
         if not items:
-            raise UntouchedError(f"{list_key!r} is no list of messages")
+            raise UntouchedError(f"{list_key!r} isn't a list of messages")
         if any(body.fields.get(name) for name in _ELSEWHERE):
             raise UntouchedError("the provider holds the messages before these")
         scope = sha256(f"{sha256(key.encode()).hexdigest()} {wire} {model}".encode()).hexdigest()
@@ -257,7 +257,7 @@ class Shortener:
         facts: Sequence[Facts],
         budget: Budget,
     ) -> Reader:
-        """Return what answers about the messages that a plan leaves out."""
+        """Return a reader that answers about the messages that a plan leaves out."""
         key = scope, plan.digest
         with self._lock:
             known = self._readers.use(key)
@@ -319,7 +319,7 @@ class Shortener:
         reserved: int,
         budget: Budget,
     ) -> Cut | None:
-        """Return what a compaction leaves; None where it leaves all as it was."""
+        """Return the result of a compaction; None if it leaves everything as it was."""
         plain = [item.plain for item in items]
         given = [plain[each] if isinstance(each, int) else json.loads(each) for each in pieces]
         thread = HostThread(
@@ -394,7 +394,7 @@ class Shortener:
             ]
 
     def compaction(self, conversation: int, number: int) -> Cut | None:
-        """Return what a compaction did; None: it is not known any more."""
+        """Return the result of a compaction; None: it is no longer known."""
         with self._lock:
             return self._shown.get((conversation, number))
 

@@ -1,4 +1,4 @@
-"""Items into the tables: inserted in batches, linked, given vectors, made anew; uses counted, and
+"""Items into the tables: inserted in batches, linked, given vectors, made again; uses counted, and
 figures and checks of a namespace.
 """
 
@@ -46,7 +46,7 @@ class NewItems(NamedTuple):
     items: Sequence[MemoryItem]
     rows: Sequence[tuple[Any, ...]]
     vectors: Vectors | None
-    """Of the caller's model."""
+    """Vectors of the caller's model."""
     has_vectors: bool
     """Whether the server has a vector index."""
 
@@ -189,7 +189,7 @@ def drop_vectors(cursor: Cursor, row: Namespace, has_vectors: bool) -> int:
 
 
 class UseCounts:
-    """How often searches returned items, written now and then."""
+    """The number of times that searches returned items, written now and then."""
 
     _KEPT = 256
 
@@ -231,7 +231,7 @@ class UseCounts:
 
 _PAGE = 1_000
 REBUILT = 500
-"""Items that one transaction makes anew."""
+"""Items that one transaction makes again."""
 
 
 def figures(cursor: Cursor, namespace: str, limits: MemoryLimits, index_bytes: int) -> MemoryStats:
@@ -299,7 +299,7 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
 
 
 def rebuild_some(cursor: Cursor, name: str, last: int, has_vectors: bool) -> list[int]:
-    """Make words and vectors of the items after an id anew; return their ids."""
+    """Make words and vectors of the items after an id again; return their ids."""
     row = Namespace.find(cursor, name, lock=True)
     if row is None:
         return []

@@ -3,7 +3,7 @@
 What the server refuses for the moment (a serialization failure, a deadlock) and what a lost
 connection leaves unknown is tried again for `patience_seconds`. A write leaves its key and its
 result in `memory_writes` in its own transaction, so a second attempt finds out whether the first
-one was committed. Where that is still being committed, the key makes the second one wait.
+one was committed. If that is still being committed, the key makes the second one wait.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ POOL_SIZE = 8
 MAX_NAMESPACE_BYTES = 1_024
 """A namespace is in every index, and an entry of an index has 2,700 bytes at most."""
 _ASK_SECONDS = 2.0
-"""How long a caller waits for the pool before it asks the server itself."""
+"""The time that a caller waits for the pool before it asks the server itself."""
 # Nothing is prepared: a pooler of transactions gives each one another session, and a plan that is
 # made without the words of a query is a bad one.
 _CONNECTION: dict[str, Any] = {
@@ -72,7 +72,7 @@ _VECTOR_SETTINGS = (
 
 
 class Connections:
-    """A pool that opens with the first use, and anew in a forked child."""
+    """A pool that opens with the first use, and again in a forked child."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ def is_starting(error: Exception) -> bool:
 
 
 def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
-    """Return the store's error for a failure of a statement that had so many seconds."""
+    """Return the store's error for a failure of a statement that had this many seconds."""
     errors, said = psycopg.errors, _said(error)
     slow = f"a statement took longer than {seconds:g} s"
     more = "try again, or give PostgresStore more statement_seconds"
@@ -395,7 +395,7 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     no_code = getattr(error, "sqlstate", None) is None
     if is_passing(error) or (no_code and isinstance(error, psycopg.OperationalError)):
         return refused(error, server)
-    return StoreError(server, said, "report it, if it is no fault of the server")
+    return StoreError(server, said, "report it if it isn't the server's fault")
 
 
 def _said(error: Exception) -> str:

@@ -60,9 +60,9 @@ def near_texts(texts: Sequence[str], vectors: Vectors | None) -> list[str]:
 
 
 WHOLE_ITEMS = 20_000
-"""Items up to which a namespace's index is held, where the server has vectors."""
+"""Items up to which a namespace's index is held, if the server has vectors."""
 WHOLE_ITEMS_WITHOUT_VECTORS = 200_000
-"""The same where it has none, and only an index here finds by meaning."""
+"""The same if it has none, and only an index here finds by meaning."""
 SAMPLE_ITEMS = 2_000
 _ITEM_BYTES = 1_500
 """An item's share of an index, about, besides its text."""
@@ -79,7 +79,7 @@ class HeldIndex:
     is_whole: bool
     index: _native.ItemIndex
     shares: Mapping[str, float]
-    """Of a sample: by lexeme of full-text search, the share of items that hold it."""
+    """In a sample: by lexeme of full-text search, the share of items that hold it."""
 
 
 class HeldIndexes:
@@ -161,7 +161,7 @@ def _whole(cursor: Cursor, row: Namespace, before: HeldIndex | None) -> HeldInde
 
 
 def _is_good_sample(before: HeldIndex, row: Namespace) -> bool:
-    # What was deleted must not stay here, and growth changes what is common.
+    # Deleted items must not stay here, and growth changes what is common.
     old = before.row
     return not before.is_whole and old.deleted == row.deleted and row.items <= old.items * 1.5
 

@@ -19,7 +19,7 @@ PER_LEG = 48
 _RANKED = 4_000
 """Matches of a query's rarest words that are looked for."""
 _MANY = 8_000
-"""Beyond so many matches not all of them are ranked: of words that common, any holder will do."""
+"""Beyond this many matches not all of them are ranked: of words that common, any holder will do."""
 _NEWEST = 20_000
 """Items that are looked through for such words, the newest ones."""
 _ALL_WORDS = 3
@@ -36,7 +36,7 @@ _COLUMNS = (
     "confidence, expires, metadata::text, redactions::text, coalesce("
     "(SELECT uses FROM memory_uses WHERE memory_uses.id = memory_chunks.id), 0)"
 )
-"""Of a row that `server_items` reads."""
+"""The columns of a row that `server_items` reads."""
 
 
 def scan(cursor: Cursor, query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:

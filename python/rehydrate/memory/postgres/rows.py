@@ -140,7 +140,7 @@ class Namespace:
 
     @classmethod
     def find(cls, cursor: Cursor, namespace: str, *, lock: bool = False) -> Namespace | None:
-        """Return the row, None where nothing was ever added; with ``lock`` there is one writer at a
+        """Return the row, None if nothing was ever added; with ``lock`` there is one writer at a
         time, to the end of the transaction."""
         cursor.execute(
             f"SELECT {', '.join(cls.__slots__)} FROM memory_namespaces WHERE namespace = %s"

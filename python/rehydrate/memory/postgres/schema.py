@@ -136,7 +136,7 @@ CREATE TABLE memory_thread_records (
     FOREIGN KEY (thread, namespace) REFERENCES memory_threads (id, namespace) ON DELETE CASCADE
 );
 """
-# What belongs to a row is of the row's own namespace: a key alone would let a tenant whom the
+# The parts of a row are of the row's own namespace: a key alone would let a tenant whom the
 # policies hold write under the thread or the item of another.
 
 _SECURED = "".join(
@@ -151,7 +151,7 @@ CREATE POLICY {table}_of_namespace ON {table}
         *("memory_writes", "memory_threads", "memory_thread_records"),
     )
 )
-"""By which a role that owns no table sees one namespace's rows."""
+"""It shows a role that owns no table the rows of one namespace."""
 
 STEPS = {"001 tables": _TABLES + _SECURED}
 

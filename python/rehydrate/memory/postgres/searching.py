@@ -55,7 +55,7 @@ def nearest(
 def sharing_words(
     cursor: Cursor, row: Namespace, sample: HeldIndex, texts: Sequence[str], each: int, now: int
 ) -> list[int]:
-    """Return the ids of items that share rare words with each text, where there are no vectors.
+    """Return the ids of items that share rare words with each text, if there are no vectors.
 
     The engine compares their vectors with the text's; what shares no rare word is not found.
     """
@@ -238,7 +238,7 @@ class Searcher:
         ]
 
     def _near(self, query: str, vectors: Vectors | None) -> Any:
-        """Return the query's vector for the server; None where it has no vectors."""
+        """Return the query's vector for the server; None if it has no vectors."""
         if not self._has_vectors:
             return None
         row = _engine.embed([query])[0] if vectors is None else vectors.rows[0]

@@ -364,7 +364,7 @@ class PostgresStore:
         return VerifyReport(items, tuple(problems))
 
     def rebuild(self, *, namespace: str | None = None) -> int:
-        """Make the words and the server's vectors of items anew; return how many there are."""
+        """Make the words and the server's vectors of items again; return how many there are."""
         names = self.namespaces() if namespace is None else [namespace]
         return sum(self._rebuild(name) for name in names)
 

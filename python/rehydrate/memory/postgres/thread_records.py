@@ -32,7 +32,7 @@ class ThreadRecords:
         self.path = connections.server
 
     def thread(self, namespace: str, name: str) -> ThreadRow | None:
-        """Return what a thread is, None where there is none of that name."""
+        """Return what a thread is, None if there is none of that name."""
         _verify(name)
 
         def work(cursor: Cursor) -> ThreadRow | None:
@@ -59,7 +59,7 @@ class ThreadRecords:
     ) -> ThreadRow:
         """Add records after the `expected` ones; a thread of none is made.
 
-        Raises StoreConflictError where the thread has another number of records.
+        Raises StoreConflictError if the thread has another number of records.
         """
         _verify(name)
         for _, time, _ in records:
@@ -75,7 +75,7 @@ class ThreadRecords:
                     f"VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING {_COLUMNS}",
                     [namespace, name, now, now],
                 )
-                # None where another process made it meanwhile.
+                # None if another process made it meanwhile.
                 found = cursor.fetchone() or _find(cursor, namespace, name, lock=True)
             self._check(name, expected, found)
             bodies = [server_text(body) for _, _, body in records]
@@ -107,7 +107,7 @@ class ThreadRecords:
     ) -> builtins.list[tuple[int, float, str]]:
         """Return records from a number on, in their order: kind, time, body.
 
-        Raises StoreCorruptError where one is missing.
+        Raises StoreCorruptError if one is missing.
         """
         _verify(name)
 
@@ -135,7 +135,7 @@ class ThreadRecords:
     def replace_records(
         self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
     ) -> None:
-        """Put other bodies in the place of some records."""
+        """Put other bodies in place of some records."""
         _verify(name)
 
         def work(cursor: Cursor) -> None:

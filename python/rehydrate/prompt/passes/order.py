@@ -40,7 +40,7 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if not target.policy.marks(target.provider):
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    rows = ir.history.rows  # raises for an entry that is no message
+    rows = ir.history.rows  # raises for an entry that isn't a message
     own = _own_marks(ir, target)
     marks = placed_breakpoints(ir, rows, target.provider, target.minimum_prefix, own)
     return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)

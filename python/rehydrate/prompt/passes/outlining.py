@@ -52,7 +52,7 @@ class Outlining(NamedTuple):
         sections: Collection[Section],
         target: Target,
     ) -> Section | None:
-        """Write the outline; None where nothing can be listed, or where it has no place.
+        """Write the outline; None if nothing can be listed, or if it has no place.
 
         ``kept`` are the positions of the entries that are kept. ``cut`` has those that are kept in
         part, parsed. ``sections`` are the sections that are kept.

@@ -38,7 +38,7 @@ class Packed(NamedTuple):
 
     units: frozenset[int] = frozenset()
     sections: Mapping[str, Section | None] = {}
-    """By the id of each competing section: itself, a cut one, or None where it is left out."""
+    """By the id of each competing section: itself, a cut one, or None if it is left out."""
     excerpts: Mapping[int, ChangedEntry] = {}
     """By its position in the history, what is kept of an entry that is kept in part."""
     degraded: tuple[str, ...] = ()
@@ -224,7 +224,7 @@ def _message(section: Section, format: str) -> Message:  # noqa: A002  the field
 
 
 def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> Section:
-    """Cut the section to its best blocks: as few as have at least so many tokens."""
+    """Cut the section to its best blocks: as few as have at least this many tokens."""
     packing = Packing(History(), (section,))
     prepared, _, selection, _ = packing._select(query, least_tokens, with_handles=False)
     division, kept = prepared.division(0), bytearray(selection.kept_blocks()[0])

@@ -1,4 +1,4 @@
-"""prune: cuts a prompt over its soft budget to the content of most worth for this turn."""
+"""prune: cuts a prompt over its soft budget to the content that is worth most in this turn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LAST_SHARE = 32
 """The last messages take at most a 32nd of the room. At an eighth they displaced rules that users
 gave long ago, and content that was used later (DESIGN.md)."""
 _BEGINNING_TOKENS = 16
-"""At most, the cost of `BEGINNING`, where the user must speak first."""
+"""At most, the cost of `BEGINNING`, if the user must speak first."""
 
 _LEFT_OUT, _CUT = "left out", "cut to its best blocks"
 
@@ -43,7 +43,7 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
     1. What must stay is taken: tools; sections that are critical, constraints or instructions; the
        ``min_tokens`` of every other section; of the history the system entries, the last user turn,
        the reply that it answers, and an open tool loop.
-    2. The outline, where one is asked for, takes its tokens.
+    2. The outline, if one is asked for, takes its tokens.
     3. The last messages take at most a 32nd of the room.
     4. The priorities follow from high to low. A level that fits stays whole. The first level that
        does not fit is packed: its sections, and on the level of the history its entries, share the
@@ -52,7 +52,7 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
     Long sections are cut to their best blocks. So are long entries where the target's granularity
     is "excerpt"; otherwise an entry is kept whole or left out.
 
-    Raises BudgetExceededError where what must stay is over the hard budget. If it is over the soft
+    Raises BudgetExceededError if what must stay is over the hard budget. If it is over the soft
     budget, it is kept, and ``meta.degraded`` says so. The whole prompt is kept in an open tool loop
     that the model may refuse after any cut, until the turn ends or the hard budget is exceeded,
     unless the target says not to wait.
@@ -158,7 +158,7 @@ class _Pruning:
     def _take_what_must_stay(self) -> int:
         """Keep what must stay; return its tokens, with the minimums of other sections.
 
-        Raises BudgetExceededError where it is over the hard budget.
+        Raises BudgetExceededError if it is over the hard budget.
         """
         ir = self._ir
         of_history = sum(map(self._unit_tokens, self._kept_units))
@@ -360,7 +360,7 @@ class _Pruning:
 
 
 def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
-    """Return what the history's thinking is bound to; nothing where it is not sent as it is."""
+    """Return what the history's thinking is bound to; nothing if it is not sent as it is."""
     history = ir.history
     # A provider's own format, or a transcript's, is sent as it is.
     is_own = target.provider in (history.format, PROVIDER_OF.get(history.format))

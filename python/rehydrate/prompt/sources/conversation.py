@@ -135,7 +135,7 @@ class Hidden:
         self._last: _Read | None = None
 
     def read(self) -> _Read:
-        """Return what is hidden now: the very same value as long as it is the same."""
+        """Return what is hidden now: the same object until it changes."""
         given, times = self._entries()
         last = self._last
         if last is None or last.given is not given:
@@ -192,7 +192,7 @@ class _Read:
         return [self._sections[name, index] for index in units]
 
     def long_texts(self, whole_tokens: int) -> tuple[PartlyShown, ...]:
-        """Return the texts of units of more than so many tokens."""
+        """Return the texts of units of more than this many tokens."""
         if whole_tokens not in self._long_texts:
             self._long_texts[whole_tokens] = tuple(self._texts_over(whole_tokens))
         return self._long_texts[whole_tokens]

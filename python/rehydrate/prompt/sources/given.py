@@ -34,7 +34,7 @@ from rehydrate.prompt.sources.source import (
 )
 
 DEFAULT_TRUST = 0.8
-"""Trust of content without a trust of its own: data of the caller's, never instructions."""
+"""Trust of content without a trust of its own: data of the caller, never instructions."""
 
 
 def function(

@@ -12,7 +12,7 @@ use rehydrate_core::selection::{PackMode, Request, SignalMode};
 
 /// The query of the benches.
 pub const QUERY: &str = "how does the packing choose between the gain of a unit and its gain per token?";
-/// A session of the size that targets.md speaks of.
+/// A session of the size that targets.md names.
 pub const UNITS: usize = 305;
 /// Bytes of text in it.
 pub const BYTES: usize = 500_000;
@@ -26,7 +26,7 @@ const SOURCES: [(&str, &str); 6] = [
     ("src/analysis/words.rs", include_str!("../../src/analysis/words.rs")),
 ];
 
-/// Where a user speaks: every so many units.
+/// User turns: every so many units.
 const USER_TURN_EVERY: usize = 25;
 
 /// A conversation that owns its texts.

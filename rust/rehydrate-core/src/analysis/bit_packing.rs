@@ -4,7 +4,8 @@
 const WIDTHS: [u32; 7] = [0, 1, 2, 4, 8, 16, 32];
 const CODE_BITS: u32 = 3;
 
-/// Append a list to `out`: a head (length and width), then the numbers, low bits first. Zeros alone take no word.
+/// Append a list to `out`: a head (length and width), then the numbers, low bits first. A list of only zeros takes no
+/// word.
 pub(crate) fn push(out: &mut Vec<u32>, numbers: impl ExactSizeIterator<Item = u32> + Clone) {
     let largest = numbers.clone().max().unwrap_or(0);
     let code = (0_u32..).zip(WIDTHS).find(|&(_, width)| u64::from(largest) < 1 << width).map_or(6, |(code, _)| code);

@@ -1,11 +1,11 @@
-//! Directives: what users lay down in plain prose. Rules, constraints, prohibitions, limits, goals, preferences,
-//! corrections.
+//! Directives: the rules, constraints, prohibitions, limits, goals, preferences and corrections that users state in
+//! plain prose.
 //!
-//! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
-//! is recognised by what it is, sentence by sentence: words that lay something down by themselves (`cues.rs`), or two signs
-//! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What is about somebody ("I never knew") and
-//! what asks needs more. Each directive has a strength and the words of its subject. It is derived once from a text and
-//! cached with it.
+//! Such a sentence is short, is never said again, and no later tool call shows that it was needed. If it is lost, it is
+//! broken. It is recognised sentence by sentence: by words that make a rule by themselves (`cues.rs`), or by two signs
+//! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). A sentence about somebody ("I never knew")
+//! or a question needs more. Each directive has a strength and the words of its subject. It is derived once from a text
+//! and cached with it.
 mod cues;
 mod finder;
 mod sentences;
@@ -26,9 +26,9 @@ const STRONG: u32 = 2;
 const WISH: u32 = DUTY.bit() | MANNER.bit();
 /// More signs than these add nothing.
 const STRONGEST: u32 = 6;
-/// In front of a colon, up to so many words are a label.
+/// In front of a colon, up to this many words are a label.
 const MAX_LABEL_WORDS: usize = 4;
-/// A longer one isn't a sentence that a person laid down: minified code, a dump.
+/// A longer one isn't a sentence by a person: minified code, a dump.
 const MAX_SENTENCE_BYTES: usize = 1_000;
 
 /// How strong each directive in `text` is, 2 to 6.
@@ -45,13 +45,13 @@ pub struct DirectiveSpan {
     pub range: Range<usize>,
     /// 2 to 6.
     pub strength: u32,
-    /// Whether words in it lay something down by themselves, as "always" does; "change row 5" has but two signs of it.
+    /// Whether its words make a rule by themselves, as "always" does. "change row 5" only has two signs of one.
     pub is_plain: bool,
     /// The content words of the sentence, ascending.
     pub subject: Vec<u32>,
 }
 
-/// The directives in `text`, and where they stand.
+/// The directives in `text`, and their places.
 #[must_use]
 pub fn directive_spans(text: &str) -> Vec<DirectiveSpan> {
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ pub fn directive_spans(text: &str) -> Vec<DirectiveSpan> {
     found
 }
 
-/// What a sentence is found to be.
+/// The verdict on a sentence.
 #[derive(Clone, Copy, Default)]
 struct Judged {
     /// 0: it isn't a directive.

@@ -1,4 +1,4 @@
-//! What a text mentions that an agent later needs word for word: names (paths, identifiers, ids) and whole lines.
+//! The mentions in a text that an agent later needs word for word: names (paths, identifiers, ids) and whole lines.
 //!
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words that is a name, each segment between `/` and `@` that is itself a compound (a file name), and itself as a
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 
-/// What is mentioned.
+/// The class of a mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// An identifier, a path, an id: letters with digits, an inner underscore, a hump, all capitals, or a compound.
@@ -74,12 +74,12 @@ impl<'a> PackedMentions<'a> {
 /// By their bits.
 const CLASSES: [Class; 2] = [Class::Name, Class::Line];
 
-/// Runs over this many bytes (base64, minified code) name nothing.
+/// Runs over this many bytes (base64, minified code) mention nothing.
 pub(crate) const MAX_RUN_BYTES: usize = 200;
 const MIN_SEGMENT_BYTES: usize = 4;
 /// A shorter line is a bracket, an `else`, a blank.
 const MIN_LINE_CHARS: usize = 15;
-/// A number of so many characters is a name: of an order, an item, a measurement.
+/// A number of this many characters is a name: of an order, an item, a measurement.
 const MIN_ID_CHARS: usize = 4;
 const MIN_COMPOUND_BYTES: usize = 3;
 
@@ -157,14 +157,14 @@ pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {
     }
 }
 
-// Character classes, as bits, so that a run's can be told by or-ing its characters'.
+// Character classes, as bits, so that a run's are its characters' joined with or.
 pub(crate) const LOWER: u8 = 1;
 pub(crate) const UPPER: u8 = 2;
 const LETTER: u8 = 4 | LOWER | UPPER;
 const CASELESS: u8 = 4;
 pub(crate) const DIGIT: u8 = 8;
 pub(crate) const UNDERSCORE: u8 = 16;
-/// A letter's or digit's like that is neither, such as a superscript.
+/// A character like a letter or digit that is neither, such as a superscript.
 pub(crate) const OTHER_ALNUM: u8 = 32;
 pub(crate) const JOINER: u8 = 64;
 pub(crate) const WORD: u8 = LETTER | DIGIT | UNDERSCORE | OTHER_ALNUM;
@@ -231,8 +231,8 @@ fn emit_word(word: &str, emit: &mut impl FnMut(&str)) {
 
 const DATE_BYTES: usize = "2026-02-17".len();
 
-/// The length of a time stamp (`2026-02-17T12:32Z`) at the start of `bytes`: it names its date, and its hours and minutes
-/// name nothing.
+/// The length of a time stamp (`2026-02-17T12:32Z`) at the start of `bytes`. It mentions its date. Its hours and
+/// minutes mention nothing.
 fn stamp_at(bytes: &[u8]) -> Option<usize> {
     const FORM: &[u8] = b"0000-00-00T00";
     let fits = |(&byte, &form): (&u8, &u8)| if form == b'0' { byte.is_ascii_digit() } else { byte == form };
@@ -272,7 +272,7 @@ fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str)) {
     }
 }
 
-/// A compound of a few digits alone is a number and names nothing; any other is a name.
+/// A compound of a few digits alone is a number and mentions nothing. Any other compound is a name.
 fn is_name(compound: &str) -> bool {
     let bytes = compound.as_bytes();
     let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);

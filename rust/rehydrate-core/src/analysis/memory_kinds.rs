@@ -3,12 +3,12 @@ use super::python_re::{Pattern, is_space};
 
 /// The kind of a text without a cue.
 pub const EPISODE: &str = "episode";
-/// What only the assistant's words can be.
+/// A kind that only the assistant's words can be.
 const WISDOM: &str = "wisdom";
 
 /// A correction that begins a text, a sentence or a line.
 static NO: Pattern = Pattern::new("^(?:no|nope|wait|actually)»", "");
-/// What is none.
+/// A "no" that corrects nothing.
 static NO_PROBLEM: Pattern = Pattern::new(r"^(?:no|nope|wait|actually)\s+(?:problem|worries)", "");
 
 /// The kinds, the first of which counts.

@@ -1,12 +1,12 @@
-//! Questions in a text: which of its sentences ask for information, and not only for something to be done; whether it ends
-//! in a short one.
+//! Questions in a text: the sentences that ask for information, and not only for something to be done; whether the text
+//! ends in a short one.
 use super::python_re::{Pattern, is_space};
 use super::words::asks;
 
 /// Question marks of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic.
 const QUESTION_MARKS: [char; 6] = ['?', '\u{ff1f}', '\u{61f}', '\u{2e2e}', '\u{55e}', '\u{1367}'];
 
-/// What asks for information.
+/// Words that ask for information.
 macro_rules! question_word {
     ($begin:literal) => {
         concat!(
@@ -53,7 +53,7 @@ pub fn question_share(text: &str) -> f64 {
     f64::from(asked) / f64::from(all.max(1))
 }
 
-/// Characters of a question that does no more than ask; a longer one says what it is about, as an answer does.
+/// The most characters of a question that only asks. A longer one says what it is about, as an answer does.
 const SHORT: usize = 80;
 
 /// Whether a text ends in a question that is short.

@@ -1,4 +1,4 @@
-//! Scripts: which are written without spaces, which the built-in model does not know, and what stands for a word there.
+//! Scripts: which are written without spaces, which the built-in model does not know, and what counts as a word there.
 //!
 //! The built-in model's vocabulary is English: of Hebrew, Russian or Chinese it has single letters, of Thai nothing, so any
 //! two texts would look alike to it. Texts in such scripts are distinguished by n-grams of characters instead (McNamee and
@@ -82,14 +82,14 @@ pub(crate) fn is_mark(char: char) -> bool {
     }
 }
 
-/// Vowel points and cantillation of Hebrew and Arabic: who searches leaves them out.
+/// Vowel points and cantillation of Hebrew and Arabic: people leave them out of searches.
 fn is_point(char: char) -> bool {
     matches!(u32::from(char), 0x0591..=0x05BD | 0x05BF | 0x05C1 | 0x05C2 | 0x05C4 | 0x05C5 | 0x05C7
         | 0x0610..=0x061A | 0x064B..=0x065F | 0x0670)
 }
 
-/// A letter in the form under which it is found; None: it is left out. Points, joiners and accents that stand by
-/// themselves say nothing; letters that are written one way or the other, or another way at a word's end, are one.
+/// A letter in the form under which it is found, or None if it is left out. Points, joiners and accents by themselves
+/// say nothing. Variants of a letter, and its form at a word's end, are one.
 pub(crate) fn fold(char: char) -> Option<char> {
     match char {
         _ if is_point(char) => None,
@@ -115,7 +115,7 @@ pub(crate) fn form(run: &str) -> String {
     run.chars().filter_map(fold).flat_map(char::to_lowercase).filter_map(fold).collect()
 }
 
-/// The run of letters of one other script than Latin, with the marks on them, that `text` begins with.
+/// The run of letters in one script other than Latin, with their marks, at the start of `text`.
 pub(crate) fn foreign_run(text: &str) -> Option<(Script, &str)> {
     let script = Script::of(text.chars().next()?).filter(|&script| script != Script::Latin)?;
     let belongs = |char: char| Script::of(char).map_or_else(|| is_mark(char), |own| own == script);
@@ -123,7 +123,7 @@ pub(crate) fn foreign_run(text: &str) -> Option<(Script, &str)> {
     Some((script, &text[..end]))
 }
 
-/// All such runs of `text`, and where they stand.
+/// All such runs of `text`, and their places.
 pub(crate) fn foreign_runs(text: &str) -> impl Iterator<Item = (Range<usize>, Script)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -144,13 +144,13 @@ pub(crate) fn grams(form: &str, script: Script) -> impl Iterator<Item = &str> {
     slices(form, script.gram())
 }
 
-/// The terms of a word between spaces: its [`form`] and that one's n-grams.
+/// The terms of a word between spaces: its [`form`] and the n-grams of that.
 pub(crate) fn form_and_grams(form: &str, script: Script) -> impl Iterator<Item = &str> {
     let whole = Some(form).filter(|form| !form.is_empty());
     whole.into_iter().chain(grams(form, script).filter(|gram| gram.len() < form.len()))
 }
 
-/// The terms of a run without spaces, whatever part of it is asked for: its n-grams and those one shorter.
+/// The terms of a run without spaces, for queries about any part of it: its n-grams and those one shorter.
 pub(crate) fn shorter_and_grams(run: &str, script: Script) -> impl Iterator<Item = &str> {
     let is_longer = run.chars().nth(script.gram() - 1).is_some();
     let grams = is_longer.then(|| slices(run, script.gram())).into_iter().flatten();

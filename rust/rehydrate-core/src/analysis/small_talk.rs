@@ -1,4 +1,4 @@
-//! Messages that ask for nothing, and queries in ideographs: what a search by words makes of a query.
+//! Messages that ask for nothing, and queries in ideographs, for a search by words.
 use super::python_re::words;
 
 /// A query of nothing but these words asks for nothing.
@@ -13,7 +13,7 @@ pub fn is_small_talk(query: &str) -> bool {
     words(&lowered).all(|word| SMALL_TALK.split_whitespace().any(|known| known == word))
 }
 
-/// Whether more than half of what the words of a query are written in is ideographs.
+/// Whether more than half of the letters in a query's words are ideographs.
 ///
 /// Words there are single characters and pairs, and a paraphrase shares fewer of them.
 #[must_use]

@@ -85,7 +85,7 @@ impl WordSet {
         Some(word.iter().fold(0, |key, &byte| key << 8 | u64::from(byte)))
     }
 
-    /// Where the word stands, or the free slot where it would.
+    /// The slot of the word, or the free slot for it.
     #[inline]
     fn slot(&self, key: u64) -> usize {
         // Fibonacci hashing: the high bits of a product (Knuth, The Art of Computer Programming, 6.4).

@@ -55,8 +55,8 @@ impl<'a> PackedTerms<'a> {
         self.speaker
     }
 
-    /// How often the word of that hash occurs. Hashes are spread evenly, so its index is guessed and then walked to: half
-    /// the time of a binary search.
+    /// The number of times that the word with this hash occurs. Hashes are spread evenly, so its index is guessed and
+    /// then walked to: half the time of a binary search.
     pub fn count(self, word: u32) -> u32 {
         let hashes = self.hashes;
         let mut at = ((u64::from(word) * hashes.len() as u64) >> 32) as usize;
@@ -86,10 +86,10 @@ pub fn terms(text: &str) -> Terms {
 
 /// The marks that end a question: Latin, full-width, Arabic, Greek, Armenian.
 const QUESTION_MARKS: [char; 5] = ['?', '\u{FF1F}', '\u{61F}', '\u{37E}', '\u{55E}'];
-/// Characters after the mark that are looked past: a smiley, a quote's end.
+/// Characters after the mark that are skipped: a smiley, a closing quote.
 const AFTER_QUESTION: usize = 4;
 
-/// Whether a text ends in a question: whoever asks says less than the answer does.
+/// Whether a text ends in a question: a question says less than its answer.
 pub(crate) fn asks(text: &str) -> bool {
     let last = text.chars().rev().filter(|char| !char.is_whitespace()).take(AFTER_QUESTION + 1);
     last.take_while(|char| !char.is_alphanumeric()).any(|char| QUESTION_MARKS.contains(&char))
@@ -103,8 +103,8 @@ pub(crate) fn label(text: &str) -> Option<&str> {
 }
 
 /// Hashes of the content words of `text`, in order, with repeats: maximal runs of Latin letters and digits. In other
-/// scripts a word counts as itself and as its n-grams, which its prefixes and endings leave alone, and what is written
-/// without spaces as n-grams only.
+/// scripts a word counts as itself and as its n-grams, which do not depend on its prefixes and endings; text without
+/// spaces counts as n-grams only.
 #[must_use]
 pub fn words(text: &str) -> Vec<u32> {
     let mut found = Vec::with_capacity(text.len() / 6);
@@ -128,8 +128,8 @@ const PLAIN: [u8; 256] = {
     table
 };
 
-/// Read the word that `text` begins with into `word`, if it is a short one in ASCII, or none: nearly all of most texts.
-/// Its length.
+/// Read the first word of `text` into `word`, if it is short and ASCII, as nearly all words of most texts are. Returns
+/// its length.
 #[inline]
 fn plain_word(text: &[u8], word: &mut [u8; PLAIN_BYTES]) -> Option<usize> {
     for (length, &byte) in text.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A text as its code points: caps, positions and marks are counted in them, as Python counts.
 //!
-//! So the halves of surrogate pairs that a Python string may hold stay what they are.
+//! So the halves of surrogate pairs that a Python string may hold stay as they are.
 use std::ops::Range;
 
 use unicode_general_category::GeneralCategory as Category;
@@ -14,7 +14,7 @@ pub fn code_points(text: &str) -> Vec<u32> {
     text.chars().map(u32::from).collect()
 }
 
-/// The text, with `?` in the place of each half of a surrogate pair.
+/// The text, with `?` in place of each half of a surrogate pair.
 #[must_use]
 pub fn lossy(text: &[u32]) -> String {
     text.iter().map(|&point| char::from_u32(point).unwrap_or('?')).collect()
@@ -55,19 +55,19 @@ pub(crate) fn is_blank(text: &[u32]) -> bool {
     text.iter().all(|&point| is_space(point))
 }
 
-/// What is left without the white space around it.
+/// The text without the white space around it.
 pub(crate) fn trim(text: &[u32]) -> &[u32] {
     let text = trim_end(text);
     &text[run(text, is_space)..]
 }
 
-/// What is left without the white space at its end.
+/// The text without the white space at its end.
 pub(crate) fn trim_end(text: &[u32]) -> &[u32] {
     let end = text.iter().rposition(|&point| !is_space(point)).map_or(0, |last| last + 1);
     &text[..end]
 }
 
-/// Where each line begins and ends, its end included, as Python's `str.splitlines` finds them.
+/// The beginning and the end of each line, its end included, as Python's `str.splitlines` finds them.
 pub(crate) fn lines(text: &[u32]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -95,7 +95,7 @@ pub(crate) fn starts_with(text: &[u32], start: &str) -> bool {
     start.chars().count() <= text.len() && start.chars().zip(text).all(|(c, &point)| u32::from(c) == point)
 }
 
-/// How many code points at the start are so.
+/// The number of code points at the start for which `is_so` holds.
 pub(crate) fn run(text: &[u32], is_so: impl Fn(u32) -> bool) -> usize {
     text.iter().take_while(|&&point| is_so(point)).count()
 }
@@ -109,7 +109,7 @@ pub(super) fn push(out: &mut Vec<u32>, text: &str) {
     out.extend(text.chars().map(u32::from));
 }
 
-/// Where the text may be cut: the last index up to `limit` that splits no character as readers see them.
+/// The place of a cut: the last index up to `limit` that splits no character as readers see them.
 pub(super) fn boundary(text: &[u32], limit: usize) -> usize {
     const LOOK_BACK: usize = 32;
     if limit == 0 || limit >= text.len() {
@@ -142,7 +142,7 @@ pub(super) fn plural(count: i64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
 
-/// The mark in the place of what is left out.
+/// The mark in place of the omitted part.
 pub(super) fn mark(one: &str, count: i64, first: i64, last: i64) -> String {
     let span = if first == last { first.to_string() } else { format!("{first}-{last}") };
     format!("[... {} omitted, {span} ...]", plural(count, one, &format!("{one}s")))

@@ -1,4 +1,4 @@
-//! A text in at most so many tokens: cut by its kind, to the size that fills the room.
+//! A text in at most this many tokens: cut by its kind, to the size that fills the room.
 use super::code_points::{boundary, lossy};
 use super::json::looks_like_json;
 use super::json_lines::cap_json_lines;
@@ -16,7 +16,7 @@ pub struct Options<'a> {
     pub counter: Counter,
     /// Tokens that it may have, with its notice.
     pub limit: i64,
-    /// Of these, what the notice may have.
+    /// The part of these for the notice.
     pub notice: i64,
     /// The name of the tool that returned it.
     pub tool: &'a str,

@@ -28,7 +28,7 @@ pub(super) fn cap_diff(lines: &[&[u32]], limit: usize) -> Excerpt {
     for (_, hunk) in hunks {
         for index in hunk {
             let is_changed = first(lines[index], 1).iter().any(|&point| is_in(point, "+-@"));
-            // An empty line passes for a changed one, which costs nothing worth saying.
+            // An empty line counts as a changed one, which costs little.
             if (is_changed || lines[index].is_empty()) && !selection.keep(index) {
                 break;
             }

@@ -18,7 +18,7 @@ pub(super) type Result<T> = std::result::Result<T, NotJson>;
 pub struct Member {
     /// Empty in an array.
     pub key: Vec<u32>,
-    /// Where the white space before it begins.
+    /// The beginning of the white space before it.
     pub lead: usize,
     pub start: usize,
     pub end: usize,
@@ -46,7 +46,7 @@ pub(super) fn is_json(text: &[u32]) -> bool {
     }
 }
 
-/// Where the value of a text begins, after a byte order mark.
+/// The beginning of a text's value, after a byte order mark.
 pub(super) fn first_value(text: &[u32]) -> usize {
     skip(text, usize::from(text.first() == Some(&0xFEFF)))
 }
@@ -64,7 +64,7 @@ fn has(text: &[u32], at: usize, char: u8) -> bool {
 /// The members of the array or object that starts at `start`, in their order.
 ///
 /// # Errors
-/// [`NotJson`] where none starts there, and where its values are nested too deeply.
+/// [`NotJson`] if none starts there, and if its values are nested too deeply.
 pub fn json_members(text: &[u32], start: usize) -> Result<Vec<Member>> {
     let &opening = text.get(start).ok_or(NotJson)?;
     if is_in(opening, "[{") { members(text, start).collect() } else { Err(NotJson) }
@@ -220,7 +220,7 @@ pub(super) fn unit(text: &[u32]) -> Option<u32> {
     digits.into_iter().try_fold(0, |number, digit| Some(number * 16 + digit?))
 }
 
-/// What a string says, from its source, with the quotes.
+/// The value of a string, from its source with the quotes.
 pub(super) fn string(source: &[u32]) -> Vec<u32> {
     let mut rest = &source[1..source.len() - 1];
     let mut out = Vec::with_capacity(rest.len());
@@ -280,7 +280,7 @@ fn scalar_end(text: &[u32], start: usize) -> Result<usize> {
     Ok(start + at)
 }
 
-/// What a value of a row says, as a filter would name it; None for a value with others inside.
+/// The value in a row as a filter would name it. None for a value with others inside.
 pub(super) fn scalar_text(source: &[u32]) -> Option<Vec<u32>> {
     match source.first()? {
         0x5B | 0x7B => None,
@@ -289,7 +289,7 @@ pub(super) fn scalar_text(source: &[u32]) -> Option<Vec<u32>> {
     }
 }
 
-/// The strings in the value of a text; strings that follow each other in an array are one, a line each.
+/// The strings in the value of a text. Strings that follow each other in an array are one, a line each.
 ///
 /// # Errors
 /// [`NotJson`] where the text is anything but one value.
@@ -327,7 +327,7 @@ pub(crate) fn member_text(text: &[u32], keys: &[&str]) -> Option<Vec<u32>> {
     Some(scalar_text(source).unwrap_or_else(|| source.to_vec()))
 }
 
-/// Where the only value of a text begins and ends.
+/// The beginning and the end of the only value of a text.
 fn only_value(text: &[u32]) -> Result<(usize, usize)> {
     let start = skip(text, 0);
     let end = value_end(text, start)?;

@@ -1,8 +1,8 @@
 //! JSON, cut so that the excerpt has the same schema: first rows of arrays, all keys of objects.
 //!
-//! Values are cut in their source text, not parsed and written anew: numbers, escapes, the order of keys and white space
-//! stay as the tool wrote them. A cut string ends in a mark, inside its quotes. The number of missing rows, and the keys by
-//! which a caller can filter, come after the value.
+//! Values are cut in their source text, not parsed and written again: numbers, escapes, the order of keys and white
+//! space stay as the tool wrote them. A cut string ends in a mark, inside its quotes. The number of missing rows, and
+//! the keys by which a caller can filter, come after the value.
 use super::code_points::{first, grouped, is, is_in, is_space, lossy, mark, push};
 use super::cut::fair_share;
 use super::json::{Member, NotJson, Result, first_value, members, scalar_text, skip, unit};
@@ -80,7 +80,7 @@ impl<'a> Cutter<'a> {
         Self { text, rows, missing: Vec::new(), columns, missing_rows: 0, end: 0 }
     }
 
-    /// The counts of what is missing, by path.
+    /// The counts of missing rows, by path.
     fn summary(&self) -> String {
         if self.missing_rows > 0 {
             return self.columns.summary(self.missing_rows);
@@ -201,8 +201,8 @@ impl<'a> Cutter<'a> {
 
     /// Append the first members that fit; their number.
     ///
-    /// Each is cut to `member_limit`; without it, to its share of the room that is left. A row that would lose keys is
-    /// left out, unless it is the first: the shown rows tell the schema.
+    /// Each is cut to `member_limit`, or without one to its share of the room that is left. A row that would lose keys
+    /// is left out, unless it is the first: the shown rows show the schema.
     #[expect(clippy::too_many_arguments, reason = "where it is, and how much room there is")]
     fn prefix(
         &mut self,
@@ -279,7 +279,7 @@ fn cut_string(out: &mut Vec<u32>, text: &[u32], start: usize, end: usize, limit:
     out.push(u32::from('"'));
 }
 
-/// How often each value comes, in the order in which they came.
+/// The number of occurrences of each value, in the order in which the values came.
 type Counts = Vec<(Vec<u32>, usize)>;
 
 /// The keys of rows, and the values of keys with few of them: the filters of a query.
@@ -324,7 +324,7 @@ impl Columns {
         }
         let Ok(members) = members(row, 0).collect::<Result<Vec<_>>>() else { return };
         self.rows += 1;
-        // Of a key that comes twice, the last value counts.
+        // If a key comes twice, the last value counts.
         let last: rustc_hash::FxHashMap<_, _> =
             members.iter().map(|member| (&member.key, member.start..member.end)).collect();
         let mut seen = rustc_hash::FxHashSet::default();

@@ -89,7 +89,7 @@ impl Tool {
     }
 }
 
-/// Whether more than this share of the lines is so.
+/// Whether `is_so` holds for more than this share of the lines.
 fn is_share<T>(share: f64, lines: &[T], is_so: impl Fn(&T) -> bool) -> bool {
     count(lines, is_so) > share * lines.len() as f64
 }
@@ -136,7 +136,7 @@ fn is_list(lines: &[&[u32]]) -> bool {
     }
     [(b'\t', 1), (b',', 2), (b';', 2), (b'|', 2)].iter().any(|&(separator, min)| {
         let count_in = |line: &&[u32]| line.iter().filter(|&&point| is(point, separator)).count();
-        // What more than nine tenths of the rows have, the middle one of them in their order has.
+        // If more than nine tenths of the rows have it, the median row has it too.
         let mut counts: Vec<usize> = lines.iter().map(count_in).collect();
         let (_, &mut most, _) = counts.select_nth_unstable(lines.len() / 2);
         most >= min && is_share(0.9, &counts, |&count| count == most)

@@ -45,7 +45,7 @@ pub(super) fn filters_room(limit: usize) -> usize {
     (limit / 8).min(600)
 }
 
-/// Append the line in at most `limit` characters with its mark; how many are its own.
+/// Append the line in at most `limit` characters with its mark. Returns the number of its own characters.
 pub(super) fn clip(line: &[u32], limit: usize, out: &mut Vec<u32>) -> usize {
     const MARK: usize = 40;
     if line.len() <= limit {
@@ -70,7 +70,7 @@ pub(super) fn short_mark(first: usize, last: usize) -> Vec<u32> {
     code_points(&format!("[... {} ...]", plural((last - first + 1) as i64, "line", "lines")))
 }
 
-/// What is kept of a text's lines, as long as they and the marks fit.
+/// The kept lines of a text, as long as they and the marks fit.
 pub(super) struct Selection<'a> {
     lines: &'a [&'a [u32]],
     kept: Vec<bool>,
@@ -121,7 +121,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Keep the lines of a range, all or none; whether they are.
+    /// Keep the lines of a range, all or none. Returns whether they are kept.
     pub fn keep_block(&mut self, range: Range<usize>) -> bool {
         let cost: i64 = range.clone().filter(|&index| !self.kept[index]).map(|index| self.cost(index)).sum();
         if cost + self.mark_cost > self.remaining {
@@ -149,7 +149,8 @@ impl<'a> Selection<'a> {
     pub fn keep_by_new_names(&mut self, limit: usize) {
         /// Characters of a line that are searched for names.
         const MAX_NAMED: usize = 1_000;
-        /// Characters that a line costs besides its own; with less, single lines are torn out everywhere.
+        /// Characters that a line costs in addition to its own. With fewer, single lines would be picked from
+        /// everywhere.
         const LINE_COST: usize = 40;
         let lines = &self.lines[..self.lines.len().min(MAX_NAMED_LINES)];
         let mut ids = FxHashMap::default();
@@ -174,7 +175,7 @@ impl<'a> Selection<'a> {
             // Positive numbers are in the order of their bits.
             (new as f64 / (lines[index].len().min(MAX_NAMED) + LINE_COST) as f64).to_bits()
         };
-        // A lazy greedy choice: a line's value only falls, so only the top of the heap is computed anew.
+        // A lazy greedy choice: a line's value only falls, so only the top of the heap is computed again.
         let candidates = (0..lines.len()).filter(|&index| !names[index].is_empty() && !self.kept[index]);
         let mut heap: BinaryHeap<_> = candidates.map(|index| (value(index, &known), Reverse(index))).collect();
         let mut count = 0;

@@ -32,7 +32,7 @@ pub(super) fn cap_log(lines: &[&[u32]], limit: usize, tail_lines: usize) -> Exce
     }
     selection.keep_all(0..FIRST_LINES.min(tail_start), 0.0);
     let mut kinds = FxHashSet::default();
-    // Of a very long log only the start and the end are read.
+    // Only the start and the end of a very long log are read.
     for index in (0..tail_start.min(MAX_LINES)).chain(MAX_LINES.max(tail_start.saturating_sub(MAX_LINES))..tail_start) {
         if !is_new_problem(lines, index, &mut kinds) {
             continue;
@@ -52,7 +52,8 @@ pub(super) fn cap_log(lines: &[&[u32]], limit: usize, tail_lines: usize) -> Exce
     selection.render(&lines_mark)
 }
 
-/// Whether a line is about an error or a warning, and the first of its kind: of lines that differ only in numbers.
+/// Whether a line is about an error or a warning, and is the first of its kind. Lines that differ only in numbers are
+/// of one kind.
 fn is_new_problem(lines: &[&[u32]], index: usize, kinds: &mut FxHashSet<Vec<u32>>) -> bool {
     if index.is_multiple_of(256) {
         checkpoint();
@@ -68,7 +69,7 @@ fn is_new_problem(lines: &[&[u32]], index: usize, kinds: &mut FxHashSet<Vec<u32>
     kinds.insert(without_numbers(&kind))
 }
 
-/// The text with 0 in the place of every number.
+/// The text with 0 in place of every number.
 fn without_numbers(text: &[u32]) -> Vec<u32> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

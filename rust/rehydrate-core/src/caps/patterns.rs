@@ -147,7 +147,7 @@ pub(super) fn is_path(line: &[u32]) -> bool {
     is_path(line) || is_path(&line[drive(line)..])
 }
 
-/// What a line of a diff begins with.
+/// The first character of a line of a diff.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DiffHead {
     File,

@@ -1,4 +1,4 @@
-//! A text with one line in the place of each run of lines that an earlier text has.
+//! A text with one line in place of each run of lines that an earlier text has.
 use std::ops::Range;
 
 use super::code_points::plural;

@@ -1,4 +1,4 @@
-//! The lines that a prompt has already, and the runs of them in a new text.
+//! The lines that a prompt already has, and the runs of them in a new text.
 //!
 //! Every row of four lines that was seen is an anchor, stored by its hash. In a text to check, a row may begin at any line.
 //! Around an anchor that matches, the texts are compared line by line. So every run of seven lines is found, wherever it is,
@@ -31,7 +31,7 @@ pub struct SeenLines<T> {
 #[derive(Clone, Copy)]
 struct Anchor {
     line: u32,
-    /// Where the line begins in its text.
+    /// The beginning of the line in its text.
     offset: u32,
 }
 
@@ -75,7 +75,7 @@ impl<T: AsRef<str> + Clone> SeenLines<T> {
         Self { least_chars, count: 0, blocks: Vec::new(), anchors: FxHashMap::default() }
     }
 
-    /// How many lines were added.
+    /// The number of lines that were added.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
@@ -192,7 +192,7 @@ impl<T: AsRef<str> + Clone> SeenLines<T> {
 
 /// A line of a text.
 struct Line<'a> {
-    /// Where it begins in the text.
+    /// Its beginning in the text.
     offset: usize,
     /// Without the number before it.
     text: &'a str,
@@ -240,7 +240,7 @@ fn without_number(line: &str) -> &str {
     after.strip_prefix('→').or_else(|| after.strip_prefix('\t').filter(|_| blanks > 0)).unwrap_or(line)
 }
 
-/// The strings of at least so many characters in a JSON text, in order; a text that is not JSON is one string.
+/// The strings of at least this many characters in a JSON text, in order; a text that is not JSON is one string.
 fn long_strings(text: &str, least_chars: usize) -> Vec<String> {
     let points = code_points(text);
     let mut found = Vec::new();

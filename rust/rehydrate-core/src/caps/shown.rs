@@ -1,4 +1,4 @@
-//! What is shown of a text that is capped, as a cache holds it: each turn caps the results of a history again.
+//! The shown part of a capped text, as a cache holds it: each turn caps the results of a history again.
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn notice(omitted: i64, handle: &[u8]) -> Vec<u8> {
     [text.into_bytes(), kept].concat()
 }
 
-/// What is shown of a text; nothing of one that fits whole.
+/// The shown part of a text. None if the text fits whole.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedShown(pub Option<Arc<Shown>>);
 
@@ -38,7 +38,7 @@ impl Cached for CachedShown {
 }
 
 impl CachedShown {
-    /// What a text that is capped so is held by.
+    /// The cache key of a text capped with these options.
     pub(crate) fn key(text: &[u8], options: &Options<'_>) -> ContentHash {
         let mut hasher = rustc_hash::FxHasher::default();
         (options.counter, options.limit, options.notice, options.rows, options.log_lines).hash(&mut hasher);

@@ -1,4 +1,5 @@
-//! Prompts about a thread: what asks a model for a summary, or for what the store lacks. What was said is data, in a fence.
+//! Prompts about a thread: they ask a model for a summary, or for items that the store lacks. The messages are data, in
+//! a fence.
 use blake2b_simd::Params;
 
 use super::items::Item;
@@ -11,7 +12,7 @@ pub const NOT_INSTRUCTIONS: &str = "data, not instructions";
 pub const MAX_PROPOSALS: usize = 24;
 /// Characters of a transcript, about 100,000 tokens. Of more, the middle is left out.
 pub const MAX_TRANSCRIPT: usize = 400_000;
-/// Of the new messages: a fast model reads each turn.
+/// Characters of the new messages, few because a fast model reads each turn.
 const MAX_NEW: usize = 100_000;
 /// Items of one heading that the model reads: those that were referred to last.
 const MAX_ITEMS: usize = 40;
@@ -45,7 +46,8 @@ pub fn nonce(id: &[u8], content: &[u8]) -> String {
     made
 }
 
-/// Digits made from texts that occur in none of them, in any case, as few as do: what an answer's items begin with.
+/// The fewest digits, made from the texts, that occur in none of them, in any case. The items of an answer begin with
+/// them.
 #[must_use]
 pub fn mark_of(texts: &[Vec<u8>]) -> String {
     let lowered: Vec<Vec<u8>> = texts.iter().map(|text| text.to_ascii_lowercase()).collect();
@@ -56,7 +58,7 @@ pub fn mark_of(texts: &[Vec<u8>]) -> String {
     String::from_utf8_lossy(mark).into_owned()
 }
 
-/// Asks a model what it would change in the store: `items` are those that hold, `messages` the lines of the new ones.
+/// Asks a model for changes to the store: `items` are the valid ones, `messages` the lines of the new ones.
 #[must_use]
 pub fn proposal_prompt(items: &[&Item], messages: &[Vec<u8>]) -> Vec<u8> {
     let instructions = format!(
@@ -99,7 +101,7 @@ The notes:
     .concat()
 }
 
-/// A line for each item, under each heading what was referred to last at the end.
+/// A line for each item. Under each heading the one that was referred to last is at the end.
 fn notes(items: &[&Item]) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     for heading in Heading::ALL {
@@ -116,7 +118,7 @@ fn notes(items: &[&Item]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Asks a model for a summary of what the lines of `messages` say, besides the `store` as markdown.
+/// Asks a model for a summary of the lines of `messages`, in addition to the `store` as markdown.
 #[must_use]
 pub fn summary_prompt(store: &[u8], messages: &[Vec<u8>], max_tokens: i64) -> Vec<u8> {
     let instructions = format!(

@@ -1,4 +1,4 @@
-//! The commands that were run, and what the last run of each came to.
+//! The commands that were run, and the outcome of each one's last run.
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::raw::{self, Raw};
@@ -10,7 +10,7 @@ use crate::interrupt::checkpoint;
 use crate::notes::{exit_code, first_error};
 use crate::redact::{kinds, secrets};
 
-/// Characters of a command that are shown, and of what it came to.
+/// Shown characters of a command, and of its outcome.
 const MAX_COMMAND: i64 = 80;
 
 /// The last run of one command.
@@ -27,7 +27,7 @@ pub struct Command {
 /// The commands that were run in a thread, as it grows.
 #[derive(Debug, Default)]
 pub struct Commands {
-    /// By the id of a call that is not answered; empty where it is no command.
+    /// By the id of a call that is not answered; empty if it isn't a command.
     calls: FxHashMap<Raw, Raw>,
     ran: FxHashMap<Raw, (usize, Command)>,
     results: usize,
@@ -64,7 +64,8 @@ impl Commands {
     }
 }
 
-/// The results in a message, by what they answer; none where an empty one leaves it open which is whose.
+/// The results in a message, by the calls that they answer. Empty if an empty id leaves open which result belongs to
+/// which call.
 fn results_of<'a>(message: &Said<'a>) -> Vec<(&'a [u8], Vec<u8>)> {
     let texts: Vec<&[u8]> =
         message.pieces.iter().filter(|piece| piece.kind == PieceKind::ToolResult).map(|piece| piece.text).collect();
@@ -104,7 +105,7 @@ fn first_line(command: &[u8]) -> Vec<u8> {
     line
 }
 
-/// The text with labels in the place of its secrets.
+/// The text with labels in place of its secrets.
 fn redacted(text: &[u8]) -> Vec<u8> {
     let found = secrets(&raw::plain(text), &[]);
     if found.is_empty() {

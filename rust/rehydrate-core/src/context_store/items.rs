@@ -1,4 +1,4 @@
-//! Items and operations: what was laid down, done and left open in a thread, as a log and what it adds up to.
+//! Items and operations: the directives, the work and the open points of a thread, as a log and its resulting state.
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub(super) const ERROR: &[u8] = b"error";
 
 /// Uses that change a file.
 const CHANGES: [&[u8]; 3] = [b"edited", b"created", b"deleted"];
-/// Of one item; the others are in the log.
+/// Maximum uses kept with one item; the others are in the log.
 const MAX_USES: usize = 6;
 
-/// How far what somebody said is trusted.
+/// Trust in a speaker's words.
 pub(super) const USER_TRUST: f64 = 1.0;
 pub(super) const ASSISTANT_TRUST: f64 = 0.75;
 pub(super) const TOOL_TRUST: f64 = 0.5;
@@ -49,7 +49,7 @@ impl Status {
     }
 }
 
-/// Where a text is in the thread, in characters.
+/// The place of a text in the thread, in characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     pub entry: i64,
@@ -147,7 +147,7 @@ impl Item {
     fn note_use(&mut self, used: &[u8], entry: i64) {
         self.uses.push((used.into(), entry));
         if self.uses.len() > MAX_USES {
-            // What changed a file is never pushed out by what read it.
+            // A read never pushes out a change of the file.
             let gone = self.uses.iter().position(|(used, _)| !changes(used));
             self.uses.remove(gone.unwrap_or(0));
         }
@@ -223,15 +223,15 @@ pub struct Items {
     all: Vec<Arc<Item>>,
     places: FxHashMap<i64, usize>,
     by_key: FxHashMap<(Heading, Raw), i64>,
-    /// The ids of what holds under each heading, in the order in which that began.
+    /// The ids of the valid items under each heading, in the order in which they became valid.
     live: [BTreeMap<u64, i64>; 5],
     since: FxHashMap<(Heading, i64), u64>,
     steps: u64,
 }
 
 impl Items {
-    /// Do these operations; those of the entries `left_out` are in the log and change nothing, but no other item gets an id
-    /// of theirs.
+    /// Do these operations. Those of the entries `left_out` are in the log and change nothing, but their ids are not
+    /// used again.
     #[must_use]
     pub fn new(operations: Vec<Operation>, left_out: FxHashSet<i64>) -> Self {
         let mut items = Self { left_out, ..Self::default() };
@@ -254,12 +254,12 @@ impl Items {
         &self.log
     }
 
-    /// The items of the first operations, so many.
+    /// The items of the first `operations`.
     pub(super) fn first(&self, operations: usize) -> Self {
         Self::new(self.log[..operations.min(self.log.len())].to_vec(), self.left_out.clone())
     }
 
-    /// The items without what these entries gave rise to; None where that is how they are.
+    /// The items without those that these entries made. None if that changes nothing.
     pub(super) fn without(&self, entries: FxHashSet<i64>) -> Option<Self> {
         (entries != self.left_out).then(|| Self::new(self.log.clone(), entries))
     }

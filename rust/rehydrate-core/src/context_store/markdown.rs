@@ -1,8 +1,8 @@
 //! The store as markdown, within a budget of tokens.
 //!
 //! The state of the task comes first in the budget, then the working set: files, open errors and commands, the last first.
-//! Preferences, the strongest first, decisions and notes follow; where the room of one is short, the others become one line
-//! of handles. Names take what is left.
+//! Preferences, the strongest first, decisions and notes follow; if the room of one is short, the others become one
+//! line of handles. Names take what is left.
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub struct Markdown {
 }
 
 impl ContextStore {
-    /// The items in so many tokens, with the commands that were run.
+    /// The items in this many tokens, with the commands that were run.
     #[must_use]
     pub fn render(&self, mut room: i64, commands: &[&Command], counter: Counter) -> Markdown {
         let mut lines: [Vec<Line>; 5] = Default::default();
@@ -65,7 +65,7 @@ impl ContextStore {
         Markdown { lines, counter }
     }
 
-    /// The entries and lines of what is under a heading, what is worth most first.
+    /// The entries and lines under a heading, the most useful first.
     fn entries(&self, heading: Heading, room: i64, commands: &[&Command], is_working_set: bool) -> Vec<(i64, Line)> {
         let longest = if heading == Heading::TaskState { room.min(MAX_REQUEST) } else { MAX_ITEM };
         let mut live: Vec<&Arc<Item>> = self.items.live(heading).collect();
@@ -81,7 +81,7 @@ impl ContextStore {
         live.iter().map(|item| (item.span.entry, line(item, longest, ran.get(&item.span.entry).copied()))).collect()
     }
 
-    /// The outcomes of commands, the last first, but for those whose error is open.
+    /// The outcomes of commands, the last first, except those whose error is open.
     fn ran(&self, commands: &[&Command], mut room: i64, counter: Counter) -> Vec<Line> {
         let errors = self.items.live(Heading::Context).filter(|item| item.is(ERROR));
         let open: FxHashSet<i64> = errors.map(|item| item.span.entry).collect();
@@ -136,7 +136,7 @@ fn line(item: &Item, longest: i64, ran: Option<&Command>) -> Line {
     [b"- ", label.as_bytes(), &text, handle.as_bytes()].concat()
 }
 
-/// The lines that fit into so many tokens, each of an entry; the others become one line of handles.
+/// The lines that fit into this many tokens, each of an entry; the others become one line of handles.
 #[must_use]
 pub fn within(room: i64, entries: &[(i64, Line)], counter: Counter) -> Vec<Line> {
     const LEAST: i64 = 24;
@@ -186,7 +186,7 @@ impl Markdown {
         self.joined(None)
     }
 
-    /// How many of so many tokens are left for names.
+    /// The number of tokens of `budget` that are left for names.
     #[must_use]
     pub fn room_for_names(&self, budget: i64) -> i64 {
         let title = format!("## {}", Heading::Context.name()).into_bytes();

@@ -1,4 +1,4 @@
-//! What a text that takes the place of a conversation must have, and has not.
+//! Items that a text in place of a conversation must have, and doesn't.
 use super::items::{FILE, Item, Status, changes};
 use super::proposals::is_permanent;
 use super::raw::{Raw, find, flat};
@@ -11,8 +11,8 @@ use crate::tokens::Counter;
 const MAX_MARKED: usize = 20;
 
 impl ContextStore {
-    /// The addition to a summary: a mark of the names that were `invented`, and what must not be lost and is not in it, in
-    /// so many tokens.
+    /// The addition to a summary, in at most `room` tokens: a mark on the names that were `invented`, and the items
+    /// that must not be lost and are not in it.
     #[must_use]
     pub fn addition(&self, summary: &[u8], invented: &[Raw], room: i64, counter: Counter) -> Vec<u8> {
         let mut lines = Vec::new();
@@ -30,8 +30,8 @@ impl ContextStore {
         lines.join(&b'\n')
     }
 
-    /// Lines of what must not be lost and is not in a text, word for word: the strongest that fit into so many tokens, and the
-    /// handles of the others.
+    /// Items that must not be lost and are not in a text, word for word: the strongest that fit into this many tokens,
+    /// and the handles of the others.
     fn missing(&self, text: &[u8], room: i64, counter: Counter) -> Vec<Vec<u8>> {
         let text = flat(text);
         let items = self.items().all().iter();

@@ -1,8 +1,8 @@
-//! What a model proposes, and what of it holds: it is checked against the messages and the items, and not believed.
+//! Proposals of a model: each is checked against the messages and the items, and never taken on trust.
 //!
-//! A quote must be in the entry, word for word. Trust follows the source, so a text that somebody smuggled into a tool's
-//! result becomes no preference, no decision and no task, and settles nothing that the user said. What is permanent is
-//! superseded, with a link, and never goes otherwise.
+//! A quote must be in the entry, word for word. Trust follows the source, so a text that somebody smuggled into a
+//! tool's result becomes no preference, no decision and no task, and settles none of the user's points. A permanent
+//! item is only ever superseded, with a link.
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Refusal {
     }
 }
 
-/// Who said a text; a tool's are a harness's too, and those of somebody whose text the user pasted.
+/// The speaker of a text. A tool's text is also a harness's, and that of anybody whose text the user pasted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     User,
@@ -91,16 +91,17 @@ impl Source {
     }
 }
 
-/// Items under these never go: where room is short, the oldest become one line.
+/// Items under these headings never go: if there is no room, the oldest become one line.
 pub(super) fn is_permanent(heading: Heading) -> bool {
     matches!(heading, Heading::Decisions | Heading::Files | Heading::Preferences)
 }
 
 impl ContextStore {
-    /// Apply those of the first `most` proposals that hold, one after the other; why the others are refused.
+    /// Apply those of the first `most` proposals that are valid, one after the other. Returns why the others are
+    /// refused.
     ///
-    /// `shown` are the spans of the items, by id, that the model was asked about, and `messages` the new ones: it may
-    /// propose nothing about another item, nor from another message.
+    /// `shown` are the spans of the items, by id, that the model was asked about, and `messages` the new ones. It may
+    /// propose nothing about another item, and nothing from another message.
     pub fn propose(
         &mut self,
         proposals: &[Proposal],
@@ -151,7 +152,7 @@ impl Checks<'_> {
             return self.supersede(store, &item, proposal);
         }
         if proposal.kind == OperationKind::Promote {
-            // A file's calls say what was done to it.
+            // The calls on a file say what was done to it.
             check(item.heading != Heading::Files, Refusal::Source)?;
             return Ok(vec![Operation::promote(item.id, self.last, AGAIN)]);
         }
@@ -204,7 +205,7 @@ impl Checks<'_> {
         Ok(item)
     }
 
-    /// Where a quote is, in whole sentences, and who said it: the most trusted of those who may.
+    /// The place of a quote, in whole sentences, and its speaker: the most trusted of those who may be it.
     fn quoted(&mut self, heading: Heading, proposal: &Proposal) -> Checked<(Span, Raw, Source)> {
         let message = self.messages.get(&proposal.entry).ok_or(Refusal::NoEntry)?;
         let quote = &proposal.quote[raw::stripped(&proposal.quote)];
@@ -239,12 +240,12 @@ fn check(is_so: bool, otherwise: Refusal) -> Checked<()> {
     if is_so { Ok(()) } else { Err(otherwise) }
 }
 
-/// Whether it lays something down, or corrects what was.
+/// Whether it makes a rule, or corrects an earlier one.
 fn lays_down(text: &[u8]) -> bool {
     !raw::directives(text).is_empty() || is_correction(&raw::plain(text))
 }
 
-/// Add an item. Where it is there already, it was said again, or nothing is new.
+/// Add an item. If it is there already, it was said again, or nothing is new.
 fn added(store: &ContextStore, item: Item) -> Checked<Vec<Operation>> {
     let Some(same) = same(store, &item) else {
         check_news(store, &item)?;
@@ -257,7 +258,7 @@ fn added(store: &ContextStore, item: Item) -> Checked<Vec<Operation>> {
     Ok(vec![Operation::promote(same.id, item.span.entry, AGAIN)])
 }
 
-/// The item that holds already and says the same, or is where this one is.
+/// The valid item that says the same, or is in the same place.
 fn same<'a>(store: &'a ContextStore, item: &Item) -> Option<&'a Arc<Item>> {
     let known = store.items.find(item.heading, &item.key);
     known
@@ -276,7 +277,7 @@ fn check_news(store: &ContextStore, item: &Item) -> Checked<()> {
     Ok(())
 }
 
-/// Who said a part of a text; None where nobody did who counts.
+/// The speaker of a part of a text. None if nobody who counts said it.
 fn source(
     known: &mut FxHashMap<(i64, usize), Vec<Range<usize>>>,
     message: &Said<'_>,
@@ -296,12 +297,12 @@ fn source(
     Some(if is_pasted { Source::Tool } else { speaker(message) })
 }
 
-/// Who speaks in a message.
+/// The speaker of a message.
 fn speaker(message: &Said<'_>) -> Source {
     if message.role == Role::Assistant {
         return Source::Assistant;
     }
-    // Next to results, and where it is not a user turn, a harness may have written the text.
+    // Next to results, and if it is not a user turn, a harness may have written the text.
     let is_user = message.is_user_turn && message.answers.is_empty();
     if is_user { Source::User } else { Source::Tool }
 }

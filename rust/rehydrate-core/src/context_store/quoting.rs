@@ -4,10 +4,10 @@ use regex::Regex;
 
 use super::raw::{byte_of, chars, plain};
 
-/// Of one tool's call or result: its beginning and its end.
+/// Maximum characters of one tool's call or result: its beginning and its end.
 const MAX_CHARS: i64 = 2_000;
 
-/// The text with its lines quoted that look like ours: of whatever kind of line end, and the beginning of a message.
+/// The text with a quote mark on lines that look like ours, whatever their line end, and on the beginning of a message.
 #[must_use]
 pub fn quoted(text: &[u8]) -> Vec<u8> {
     static LABEL: OnceBox<Regex> = OnceBox::new();

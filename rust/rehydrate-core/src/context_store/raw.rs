@@ -17,12 +17,12 @@ pub type Raw = Box<[u8]>;
 /// Characters of a key.
 const MAX_KEY: usize = 200;
 
-/// The text with another character in the place of each half of a surrogate pair; every place stays where it is.
+/// The text with another character in place of each half of a surrogate pair. Every place stays the same.
 pub(super) fn plain(text: &[u8]) -> Cow<'_, str> {
     read(text, |text| text.into_iter().map(|point| char::from_u32(point).unwrap_or('\u{FFFF}')).collect())
 }
 
-/// The text with `?` there: what is counted, and what is searched for directives.
+/// The text with `?` in their place, for counting and for finding directives.
 pub(super) fn counted(text: &[u8]) -> Cow<'_, str> {
     read(text, |text| lossy(&text))
 }
@@ -31,7 +31,7 @@ fn read(text: &[u8], with_halves: impl Fn(Vec<u32>) -> String) -> Cow<'_, str> {
     std::str::from_utf8(text).map_or_else(|_| Cow::Owned(with_halves(decoded(text))), Cow::Borrowed)
 }
 
-/// How many characters it has.
+/// Its number of characters.
 pub(super) fn chars(text: &[u8]) -> i64 {
     text.iter().filter(|byte| !(0x80..0xC0).contains(*byte)).count() as i64
 }
@@ -43,7 +43,7 @@ pub fn byte_of(text: &[u8], char: usize) -> usize {
     starts.map(|(at, _)| at).nth(char).unwrap_or(text.len())
 }
 
-/// Where a part begins first.
+/// The first place of a part.
 pub(super) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     memchr::memmem::find(text, part)
 }
@@ -62,7 +62,7 @@ pub(super) fn flat(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where it is without the white space around it.
+/// The range without the white space around it.
 #[must_use]
 pub fn stripped(text: &[u8]) -> Range<usize> {
     let read = plain(text);

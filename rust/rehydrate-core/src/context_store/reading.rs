@@ -1,7 +1,7 @@
-//! Reads by rules what a turn added, and does what it changes: trust follows the source.
+//! Reads what a turn added, by rules, and applies it. Trust follows the source.
 //!
-//! Only what the user says becomes a preference, and only what the user or the assistant says a decision; what a tool
-//! returned becomes an error at most.
+//! Only the user's words become a preference, and only the user's or the assistant's a decision. A tool's result
+//! becomes an error at most.
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::notes::{
 
 /// Entries without a reference, after which an open error or a task fades.
 const FADES_AFTER: i64 = 120;
-/// Of a preference in whose words there is no directive.
+/// The strength of a preference whose words contain no directive.
 const LEAST_STRENGTH: i64 = 2;
-/// How results begin whose call failed.
+/// The beginning of results whose call failed.
 const OWN_ERRORS: [&str; 3] = ["error", "traceback", "<tool_use_error"];
 const STOPS: [&str; 7] = [".", "!", "?", "。", "！", "？", "؟"];
 const MAX_PLAN: usize = 12;
@@ -51,18 +51,18 @@ pub struct Said<'a> {
 pub struct SaidPiece<'a> {
     pub text: &'a [u8],
     pub kind: PieceKind,
-    /// Of a call's input.
+    /// The subjects of a call, for its input.
     pub about: Vec<About>,
 }
 
-/// A subject of a call: what is done, and with what.
+/// A subject of a call: the action, and its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     pub used: Raw,
     pub text: Raw,
 }
 
-/// What a thread must not lose, as it is read from its messages in order.
+/// The items that a thread must not lose, read from its messages in order.
 #[derive(Debug, Default)]
 pub struct ContextStore {
     pub(super) items: Items,
@@ -87,7 +87,7 @@ impl Source<'_> {
         Span::of(self.entry, self.piece, start, &self.text[part.clone()])
     }
 
-    /// The span of a text in a call's input; None where JSON writes it otherwise.
+    /// The span of a text in a call's input. None if JSON writes it in another way.
     fn span_of(&self, text: &[u8]) -> Option<Span> {
         let start = raw::find(self.text, text)?;
         Some(self.span(&(start..start + text.len())))
@@ -95,26 +95,26 @@ impl Source<'_> {
 }
 
 impl ContextStore {
-    /// The items, and the log of what changed them.
+    /// The items, and the log of their changes.
     #[must_use]
     pub fn items(&self) -> &Items {
         &self.items
     }
 
-    /// Forget all but the first operations, so many; the calls that wait for their results stay.
+    /// Forget all but the first `operations`. The calls that wait for their results stay.
     pub fn back_to(&mut self, operations: usize) {
         self.begin_again(self.items.first(operations));
     }
 
-    /// Let nothing hold that these entries gave rise to, and again what that had put an end to. The log keeps all.
+    /// Take back everything that these entries gave rise to, and restore what that had ended. The log keeps all of it.
     pub fn leave_out(&mut self, entries: FxHashSet<i64>) {
         if let Some(items) = self.items.without(entries) {
             self.begin_again(items);
         }
     }
 
-    /// The operations of the entries before this one, and the entries that are left out: a store `of` them is as it was
-    /// before the entry was read, without what was left out since.
+    /// The operations of the entries before this one, and the entries that are left out. A store `of` them is as it was
+    /// before the entry was read, without entries that were left out since.
     #[must_use]
     pub fn before(&self, entry: i64) -> (Vec<Operation>, FxHashSet<i64>) {
         self.items.before(entry)
@@ -131,14 +131,14 @@ impl ContextStore {
         self.subjects = Subjects::default();
     }
 
-    /// Do what was done before.
+    /// Do the earlier operations.
     pub fn replay(&mut self, operations: Vec<Operation>) {
         for operation in operations {
             self.items.apply(operation);
         }
     }
 
-    /// Note the calls in messages that were read before: their results may be still to come.
+    /// Note the calls in messages that were read before: their results may still come.
     pub fn note_calls(&mut self, messages: Vec<Said<'_>>) {
         for message in messages {
             let mut calls = message.calls.into_iter();
@@ -213,7 +213,8 @@ impl ContextStore {
         }
     }
 
-    /// What a summary of ours tells, once; it is from that message now. `points`: its text.
+    /// Takes over the lines of one of our summaries, once. From now on they come from that message. `points` is its
+    /// text.
     fn take_over(&mut self, source: Source<'_>, points: &[u32], lines: Vec<SummaryLine>) {
         for SummaryLine { heading, kind, text: place, uses } in lines {
             let kind = kind.as_bytes();
@@ -274,7 +275,7 @@ impl ContextStore {
         }
     }
 
-    /// The preference that a correction is most about, the last of several, if it is about one.
+    /// The preference that a correction is about: the best match, the last of equals.
     fn nearest(&mut self, subject: &[u32]) -> Option<i64> {
         let Self { items, subjects, .. } = self;
         for item in items.live(Heading::Preferences).rev() {
@@ -287,7 +288,7 @@ impl ContextStore {
         nearest.map(|id| id as i64)
     }
 
-    /// What the user labelled, and is not a rule: a fact, a goal.
+    /// Text that the user labelled and that is not a rule: a fact, a goal.
     fn read_labelled(&mut self, source: Source<'_>) {
         let mut places = Places::of(source);
         for part in labelled(&raw::plain(source.text)) {
@@ -398,7 +399,7 @@ impl ContextStore {
     }
 }
 
-/// The strength of what a user laid down.
+/// The strength of a user's directive.
 pub(super) fn strength_of(preference: &[u8]) -> i64 {
     let strengths = raw::directives(preference).into_iter().map(|directive| directive.strength.into());
     strengths.max().unwrap_or(LEAST_STRENGTH)
@@ -422,7 +423,7 @@ impl<'a> Places<'a> {
         Self { source, byte: 0, chars: 0 }
     }
 
-    /// The text of a part, none of which begins before the one before it, and its span.
+    /// The text of a part, and its span. Parts are in the order of their beginnings.
     fn part(&mut self, part: Range<usize>) -> (&'a [u8], Span) {
         let Source { entry, piece, text } = self.source;
         self.chars += raw::chars(&text[self.byte..part.start]);

@@ -1,9 +1,9 @@
-//! The order of a transcript whose lines name no others: calls before their results.
+//! The order of a transcript whose lines do not name a parent: calls before their results.
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What decides the place of a line.
+/// The facts that decide the place of a line.
 #[derive(Clone, Debug, Default)]
 pub struct CallLine {
     pub is_assistant: bool,
@@ -14,8 +14,8 @@ pub struct CallLine {
     pub answers: Vec<usize>,
 }
 
-/// The places of the lines in their order, but none with a result before the message of its call, and no other message of
-/// the assistant's between a call and its result.
+/// The places of the lines in their order, except that no result is before its call's message, and no other message of
+/// the assistant is between a call and its result.
 ///
 /// The first line stays the first: units begin in the order of the file.
 #[must_use]
@@ -43,7 +43,7 @@ struct Order<'a> {
     /// The calls of each message that is not placed yet.
     calls: FxHashMap<usize, Vec<usize>>,
     later: FxHashSet<usize>,
-    /// How many results of each call are not placed yet.
+    /// The number of results of each call that are not placed yet.
     to_come: FxHashMap<usize, usize>,
     /// Calls that are placed, with a result to come.
     waiting: FxHashSet<usize>,
@@ -99,7 +99,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Place a line, and what was held for it.
+    /// Place a line, and the lines that waited for it.
     fn come_to(&mut self, number: usize) {
         self.place(number);
         let line = &self.lines[number];

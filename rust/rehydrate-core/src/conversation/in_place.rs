@@ -1,14 +1,14 @@
-//! The place of system messages amid others: none parts a call from its results.
+//! The place of system messages among others: none separates a call from its results.
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
 use super::Role;
 
-/// The fields of a message that decide whether a system message may be beside it.
+/// The fields of a message that decide whether a system message may be next to it.
 #[derive(Clone, Debug)]
 pub struct Spoken<Id> {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The ids of its calls.
     pub calls: Vec<Id>,
@@ -16,10 +16,11 @@ pub struct Spoken<Id> {
     pub answers: Vec<Id>,
 }
 
-/// The positions of the messages in their order, but each system message that came amid pending calls after the results.
+/// The positions of the messages in their order, with system messages that came during pending calls moved after the
+/// results.
 ///
-/// In an open call at the end, only results may follow the call: then the system message goes in front of the assistant's
-/// turn that calls.
+/// In an open call at the end, only results may follow the call. Then the system message goes before the assistant's
+/// turn.
 #[must_use]
 pub fn in_place<Id: Eq + Hash>(messages: &[Spoken<Id>]) -> Vec<usize> {
     let mut placed: Vec<usize> = Vec::with_capacity(messages.len());
@@ -35,7 +36,7 @@ pub fn in_place<Id: Eq + Hash>(messages: &[Spoken<Id>]) -> Vec<usize> {
         if is_assistant && before == Role::Assistant {
             waiting.add(&each.calls);
         } else if is_assistant || each.answers.is_empty() {
-            // These are never answered: the history was so before.
+            // These are never answered: the history came like this.
             placed.append(&mut late);
             waiting = Waiting::default();
             waiting.add(&each.calls);
@@ -52,7 +53,7 @@ pub fn in_place<Id: Eq + Hash>(messages: &[Spoken<Id>]) -> Vec<usize> {
     placed
 }
 
-/// How often each call waits: a damaged history calls twice under one id.
+/// The number of times that each call waits: a damaged history may use one id for two calls.
 struct Waiting<'a, Id>(FxHashMap<&'a Id, usize>);
 
 impl<Id> Default for Waiting<'_, Id> {

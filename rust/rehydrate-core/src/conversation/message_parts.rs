@@ -1,7 +1,7 @@
 //! A conversation whose long texts may be kept in part: each divided message is a skeleton and blocks.
 //!
-//! The skeleton is what cannot be divided: tool inputs, thinking, media, short texts. It and every block are *parts*, and
-//! everything that looks at messages (signals, features) looks at parts instead, each with the role of its message.
+//! The skeleton is the part that cannot be divided: tool inputs, thinking, media, short texts. It and every block are
+//! *parts*. Everything that reads messages (signals, features) reads parts instead, each with the role of its message.
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::error::{Error, Result};
 use crate::excerpts::blocks::{Division, divide};
 use crate::packing::pack::Blocks;
 
-/// Which texts may be divided, and what the mark in the place of a gap costs.
+/// The texts that may be divided, and the cost of a gap's mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Excerpting<'a> {
-    /// Per piece, whether it may be divided; system messages stay whole in any case. Of a unit that is always kept, the
-    /// blocks of what may be divided compete like all others.
+    /// Per piece, whether it may be divided. System messages always stay whole. In a unit that is always kept, the
+    /// blocks of divisible texts compete like all others.
     pub divisible: &'a [bool],
     /// The raw count of a mark with numbers under 1,000, and of one with larger numbers.
     pub mark_counts: [u32; 2],
-    /// Where the caller counts by a measure of its own, the tokens of each block of each text that is divided.
+    /// If the caller counts by its own measure, the tokens of each block of each divided text.
     pub block_counts: Option<&'a [u32]>,
 }
 
@@ -43,7 +43,7 @@ impl Excerpting<'_> {
     }
 }
 
-/// Where a text is divided, if it is, as the engine's cache keeps it.
+/// The division of a text, if it has one, as the engine's cache keeps it.
 #[derive(Clone)]
 pub struct CachedDivision(pub(crate) Option<Arc<Division>>);
 
@@ -64,7 +64,7 @@ impl Cached for CachedDivision {
 /// A text in blocks.
 #[derive(Clone, Debug)]
 pub struct DividedText {
-    /// Which of the caller's pieces it is.
+    /// The number of the caller's piece.
     pub piece: usize,
     /// Its blocks.
     pub division: Arc<Division>,

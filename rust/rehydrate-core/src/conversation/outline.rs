@@ -1,7 +1,7 @@
-//! The names in what is left out of a conversation, most likely to be asked for first.
+//! The names in the omitted part of a conversation, those most likely to be asked for first.
 //!
-//! A name here is a whole run as it was written, a path with all its folders: whoever asks for it again must spell it.
-//! Its worth is that of coverage.rs, so that an outline lists first what a selection would most regret.
+//! A name here is a whole run as it was written, a path with all its folders: asking for it again needs its spelling.
+//! Its worth is that of coverage.rs, so an outline lists first what a selection would miss most.
 pub mod clean;
 pub mod lines;
 pub mod quoted;
@@ -23,7 +23,7 @@ const MIN_SPOKEN_CHARS: usize = 3;
 const MIN_TOPIC_CHARS: usize = 5;
 /// A longer one is a sentence, in a script that puts no spaces between words.
 const MAX_TOPIC_CHARS: usize = 20;
-/// Names of more segments are found as a whole only: what a run may cost stays in proportion to its length.
+/// Names of more segments are found only as a whole, so that the cost of a run stays in proportion to its length.
 const MAX_SEGMENTS: usize = 8;
 
 /// One text of a conversation.
@@ -37,7 +37,7 @@ pub struct Text<'a> {
     pub shown: bool,
 }
 
-/// A name and where it stood.
+/// A name and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     pub name: String,
@@ -45,11 +45,11 @@ pub struct Name {
     pub last: usize,
     /// The last tool input that has it.
     pub acted: Option<usize>,
-    /// Whether it is a word that people speak of: a name of somebody or something, or a topic.
+    /// Whether it is a word of conversation: a name of somebody or something, or a topic.
     pub spoken: bool,
 }
 
-/// Where a name stood.
+/// The place of a name.
 #[derive(Clone, Debug)]
 struct Seen {
     last: usize,
@@ -57,10 +57,10 @@ struct Seen {
     unit: usize,
     acted: Option<usize>,
     uses: u32,
-    /// How many units have it.
+    /// The number of units that have it.
     units: u32,
     spoken: bool,
-    /// When it came first, among all names.
+    /// Its place in the order of all names' first mentions.
     number: usize,
 }
 
@@ -89,9 +89,9 @@ impl Names {
         });
     }
 
-    /// The best `limit` of the names, without those that a shown text or a better name has, if only as a part; of equal
-    /// worth first those used most, then those that came first. Spoken ones come after all others, those used most
-    /// first: what a chat was about is what it comes back to. `newest` is the last unit.
+    /// The best `limit` of the names, without those that a shown text or a better name contains. Of equal worth, those
+    /// used most come first, then those that came first. Words of conversation come after all others, those used most
+    /// first: a chat comes back to what it was about. `newest` is the last unit.
     #[must_use]
     pub fn best<'a>(&self, shown: impl Iterator<Item = &'a str>, newest: usize, limit: usize) -> Vec<Name> {
         let is_there = self.in_shown(shown);
@@ -117,7 +117,7 @@ impl Names {
         found
     }
 
-    /// Of each name, by its number, whether one of these texts has it.
+    /// Tells for each name, by its number, whether one of these texts has it.
     fn in_shown<'a>(&self, shown: impl Iterator<Item = &'a str>) -> Vec<bool> {
         let mut is_there = vec![false; self.seen.len()];
         let mut note = |name: &str| {
@@ -141,7 +141,7 @@ impl Names {
     }
 }
 
-/// The best `limit` of the names in what is not shown: see [`Names::best`].
+/// The best `limit` of the names in the hidden texts: see [`Names::best`].
 #[must_use]
 pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
     let mut names = Names::default();
@@ -159,8 +159,8 @@ fn said_often(seen: &Seen) -> bool {
     !seen.spoken || seen.uses > 1
 }
 
-/// Call `emit` with each name in `text`, with repeats, and whether it is one that people speak of: looked for only in
-/// what is said, not in what tools return.
+/// Call `emit` with each name in `text`, with repeats, and whether it is a word of conversation. These are only looked
+/// for in what people say, not in tool results.
 fn scan<'a>(text: &'a str, is_said: bool, mut emit: impl FnMut(&'a str, bool)) {
     runs(text, |run, classes| {
         if run.len() > MAX_RUN_BYTES || classes & WORD == 0 {
@@ -180,7 +180,7 @@ fn scan<'a>(text: &'a str, is_said: bool, mut emit: impl FnMut(&'a str, bool)) {
     });
 }
 
-/// The name in a run: without the signs of its sentence, with the sign for a home before it.
+/// The name in a run, without the punctuation of its sentence and with the sign for a home folder before it.
 fn name_at<'a>(text: &'a str, run: &Range<usize>) -> &'a str {
     let start = if text[..run.start].ends_with('~') { run.start - 1 } else { run.start };
     text[start..run.end].trim_end_matches(['.', '-']).trim_start_matches('-')
@@ -212,7 +212,7 @@ fn is_name(run: &str) -> bool {
     chars >= MIN_CHARS && is_name
 }
 
-/// Whether a word in small letters, or of a script that has no others, is long enough to say what was spoken of.
+/// Whether a word in small letters, or of a script that has no others, is long enough to be a topic.
 fn is_topic(word: &str) -> bool {
     (MIN_TOPIC_CHARS..=MAX_TOPIC_CHARS).contains(&word.chars().count()) && !is_stop_word(word)
 }

@@ -12,11 +12,11 @@ use crate::interrupt::Pace;
 /// A prepared conversation, as [`crate::engine::Engine::prepare`] returns it.
 #[derive(Default)]
 pub struct Prepared {
-    /// Per piece, what was derived from its text.
+    /// Per piece, its analysis.
     pub(crate) analyses: Vec<TextAnalysis>,
     /// Per piece, its kind.
     pub(crate) kinds: Vec<PieceKind>,
-    /// The messages, or their parts where long texts are divided.
+    /// The messages, or their parts if long texts are divided.
     pub(crate) messages: Vec<Message>,
     /// Their units.
     pub(crate) units: Vec<Unit>,
@@ -24,7 +24,7 @@ pub struct Prepared {
     pub(crate) message_tokens: Vec<u32>,
     /// The needs that it was prepared for.
     pub(crate) needs: Needs,
-    /// The parts of the messages; None where each message is one part.
+    /// The parts of the messages. None if each message is one part.
     pub(crate) parts: Option<MessageParts>,
     /// Vectors for queries, made at the first.
     pub(crate) weighted_rows: OnceBox<WeightedRows>,
@@ -37,13 +37,13 @@ impl Prepared {
         &self.message_tokens
     }
 
-    /// How many units there are.
+    /// The number of units.
     #[must_use]
     pub fn unit_count(&self) -> usize {
         self.units.len()
     }
 
-    /// Rows that vectors and coverages have: one a message, or one a part where long texts are divided.
+    /// Rows of vectors and coverages: one per message, or one per part if long texts are divided.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.messages.len()
@@ -55,8 +55,8 @@ impl Prepared {
         self.needs.model
     }
 
-    /// The built-in model's vector of each message (of each part where long texts are divided), one row each, in the
-    /// model's own space (the same in every conversation, so that memories can be compared with it); empty if the
+    /// The built-in model's vector of each message (of each part if long texts are divided), one row each, in the
+    /// model's own space. That is the same in every conversation, so memories can be compared with it. Empty if the
     /// conversation was not prepared for it.
     #[must_use]
     pub fn message_vectors(&self) -> Vec<f32> {
@@ -126,7 +126,7 @@ impl Prepared {
         tokens
     }
 
-    /// Tokens of each item to be packed: the units, without what may be left out of them, then the blocks.
+    /// Tokens of each item to pack: the units without their optional parts, then the blocks.
     pub(crate) fn item_tokens(&self) -> Vec<u32> {
         let Some(parts) = &self.parts else { return self.unit_tokens() };
         let skeletons = (0..self.messages.len()).filter(|&part| parts.block[part].is_none());
@@ -143,7 +143,7 @@ impl Prepared {
         self.parts.as_ref().map_or(&[], |parts| &parts.texts)
     }
 
-    /// Each part in order. None where the parts are the messages.
+    /// Each part in order. None if the parts are the messages.
     #[must_use]
     pub fn parts(&self) -> Option<Vec<MessagePart>> {
         let parts = self.parts.as_ref()?;

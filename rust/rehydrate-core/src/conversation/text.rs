@@ -18,10 +18,11 @@ const LONG_TEXT_TOKENS: usize = 256;
 /// Everything derived from one text so far, in one allocation: ten thousand short texts would otherwise take more room
 /// for pointers than for what they point to.
 ///
-/// The first word is a bit set of the parts that are there. A word follows for each of them, in the order of [`Section`]: a
-/// count itself, or the length in words of a section. Then come the sections, as their rooms pack them.
+/// The first word is a bit set of the parts that are there. A word follows for each of them, in the order of
+/// [`Section`]: a count itself, or the length in words of a section. Then come the sections, as their modules pack
+/// them.
 ///
-/// It never changes. A text of which more is asked gets a new one, which takes over what is there.
+/// It never changes. If more of a text is needed, a new one takes over the present parts.
 #[derive(Clone)]
 pub struct TextAnalysis(Arc<[u32]>);
 
@@ -49,7 +50,7 @@ impl TextAnalysis {
         content_hash(piece.text, u64::from(piece.kind == PieceKind::ToolInput))
     }
 
-    /// Derive from `piece` what `wanted` names, and take over all that `before` holds.
+    /// Derive the parts in `wanted` from `piece`, and take over those of `before`.
     #[must_use]
     pub fn derive(piece: Piece<'_>, wanted: &Wanted, before: Option<&Self>) -> Self {
         let mut present = before.map_or(0, |before| before.0[0]);
@@ -127,7 +128,7 @@ impl TextAnalysis {
         self.section(Section::Mentions).map(PackedMentions::read)
     }
 
-    /// How strong the directives in the text are, once they have been asked for.
+    /// The strengths of the directives in the text, once they have been asked for.
     #[must_use]
     pub(crate) fn directives(&self) -> Option<&[u32]> {
         self.section(Section::Directives)
@@ -143,7 +144,7 @@ impl TextAnalysis {
         if bag.len() < LONG_TEXT_TOKENS {
             return model.add(bag.iter(), |_| 1.0, out);
         }
-        // As it would be kept, so that what happens to be cached changes no bit.
+        // In the form in which it would be cached, so that the cache changes no bit of the result.
         let sum = plain_sum(model, bag.iter());
         out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum);
     }
@@ -170,13 +171,13 @@ impl Cached for TextAnalysis {
     }
 }
 
-/// Which derived parts a call needs; the others are never computed.
+/// The derived parts that a call needs. The others are never computed.
 #[derive(Clone, Copy, Default)]
 pub struct Needs {
     /// The static model that gives vectors, if any does.
     pub model: Option<&'static StaticModel>,
-    /// WordPiece bags of all texts: there is something to compare them with. Without this the newest text alone is read,
-    /// which shows whether the model works.
+    /// WordPiece bags of all texts, for comparisons. Without this only the newest text is read, which shows whether the
+    /// model works.
     pub bags: bool,
     /// Plain vectors, which are the same in every conversation.
     pub vectors: bool,

@@ -39,7 +39,7 @@ pub struct Piece<'a> {
     pub kind: PieceKind,
 }
 
-/// Who speaks in a message.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Instructions: always kept, outside the budget, outside recency.
@@ -66,7 +66,7 @@ impl TryFrom<u8> for Role {
 }
 
 impl Role {
-    /// Whether texts of its messages may be a user's: a message that answers tool calls is a tool's, whatever the user
+    /// Whether texts of its messages may be a user's. A message that answers tool calls is a tool's, whatever the user
     /// says in it.
     pub(crate) fn may_be_users(self) -> bool {
         matches!(self, Self::User | Self::Tool)
@@ -82,7 +82,7 @@ pub struct Message {
     pub media_tokens: u32,
     /// Structural weight of its role.
     pub structural: f64,
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The unit it belongs to.
     pub unit: usize,
@@ -101,7 +101,7 @@ impl Message {
 pub struct Unit {
     /// Kept whatever it costs.
     pub pinned: bool,
-    /// Whether a conversation may begin with it; false where the provider wants a user turn first.
+    /// Whether a conversation may begin with it; false if the provider wants a user turn first.
     pub may_lead: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
-    /// Per piece, whether a user says it: also beside tool results.
+    /// Per piece, whether a user says it: also next to tool results.
     pub(crate) fn said_by_users(&self) -> Vec<bool> {
         let mut said = vec![false; self.pieces.len()];
         for message in self.messages.iter().filter(|message| message.role.may_be_users()) {

@@ -1,8 +1,8 @@
-//! A conversation's vectors of the built-in model, weighted by what is rare in it.
+//! A conversation's vectors of the built-in model, weighted by rarity within it.
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::centred_rows::CentredRows;
 
-/// One row a message, each token weighted by its IDF in this conversation; the same for every query.
+/// One row per message, each token weighted by its IDF in this conversation. The same for every query.
 pub(crate) struct WeightedRows {
     /// By token of the vocabulary, in how many messages it occurs.
     pub document_frequency: Vec<u32>,
@@ -12,7 +12,7 @@ pub(crate) struct WeightedRows {
 }
 
 impl WeightedRows {
-    /// Cosine of each message with the query, the mean vector subtracted; -1 where a vector is missing.
+    /// Cosine of each message with the query, the mean vector subtracted; -1 if a vector is missing.
     pub fn cosines(&self, model: &StaticModel, query: &Bag) -> Vec<f64> {
         let weight = |token: u16| self.weight_of[self.document_frequency[token as usize] as usize];
         let asked = model.vector(query.iter().copied(), weight);

@@ -1,8 +1,8 @@
 //! The built-in static model: a text's vector is the weighted sum of its tokens' vectors, no network to run.
 //!
-//! Its vocabulary is English. What is written in other scripts becomes n-grams of letters, each of which is a token too, by
-//! its hash, with a row of random signs (feature hashing, Weinberger and others 2009; random projection): such texts are as
-//! like each other as their n-grams are the same, and two that share none are not.
+//! Its vocabulary is English. Text in other scripts becomes n-grams of letters. Each of these is a token too, by its
+//! hash, with a row of random signs (feature hashing, Weinberger and others 2009; random projection). Such texts are as
+//! similar as the n-grams they share; two that share none are not similar.
 use once_cell::race::OnceBox;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -15,8 +15,8 @@ use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Pace, stretches};
 
-/// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
-/// is cached by content: the weights of the tokens depend on the conversation around the text.
+/// The distinct WordPiece tokens of a text and their counts, by ascending id. This is cached by content, not the
+/// vector: the weights of the tokens depend on the conversation around the text.
 pub type Bag = Box<[(u16, u16)]>;
 
 /// Append `bag` to `out`: its counts over one, then its ids, two a word.
@@ -40,7 +40,7 @@ impl<'a> PackedBag<'a> {
         Self { ids, more }
     }
 
-    /// The bag that all of `section` is, of a vocabulary of so many tokens; None for what isn't a bag.
+    /// The bag in all of `section`, for a vocabulary of this many tokens. None if it isn't a bag.
     pub fn verified(section: &'a [u32], vocabulary: usize) -> Option<Self> {
         let bag = Some(section).filter(|section| Numbers::is_at(section)).map(Self::read)?;
         let is_whole = bag.ids.len() == bag.len().div_ceil(2) && bag.more.iter().all(|more| more < u32::from(u16::MAX));
@@ -73,8 +73,8 @@ impl<'a> PackedBag<'a> {
 
 const MAGIC: &[u8; 8] = b"RHYSTAT1";
 const HEADER_BYTES: usize = 16;
-/// Tokens that n-grams of other scripts share: of the 100 of a message and the 100 of a memory less than one is the same by
-/// chance.
+/// The number of tokens that n-grams of other scripts share. Of 100 in a message and 100 in a memory, less than one is
+/// the same by chance.
 const HASHED_TOKENS: usize = 1 << 14;
 
 /// Token vectors distilled from a sentence transformer (`tools/distill`), int8 rows with one scale each.
@@ -88,16 +88,16 @@ pub struct StaticModel {
     rows: &'static [u8],
     /// `1 / |row|` in the rows' own whole numbers; 0 for a row of zeros.
     inverse_norms: Vec<f32>,
-    /// Tokens that say nothing of a subject: stop words, punctuation, special tokens.
+    /// Tokens without a meaning of their own: stop words, punctuation, special tokens.
     filler: Vec<bool>,
     /// Tokens by hash, after those of the vocabulary.
     hashed: usize,
-    /// A component of their rows: they are as long as the others' are on average.
+    /// A component of their rows, which are on average as long as the others.
     hashed_component: f32,
 }
 
 impl StaticModel {
-    /// The model compiled into this library, distilled from all-MiniLM-L6-v2, 256 dimensions; none where the feature
+    /// The model compiled into this library, distilled from all-MiniLM-L6-v2, 256 dimensions; none if the feature
     /// `builtin-model` is off.
     #[must_use]
     pub fn builtin() -> Option<&'static Self> {
@@ -156,7 +156,7 @@ impl StaticModel {
         })
     }
 
-    /// The mark that distinguishes it from any other model, also from one of the same shape that was trained again.
+    /// The mark that distinguishes it from any other model, also from one of the same shape after another training.
     #[must_use]
     pub const fn mark(&self) -> u64 {
         self.mark
@@ -206,7 +206,7 @@ impl StaticModel {
         Some((self.known() as u64 + slot) as u16)
     }
 
-    /// Tokens of the vocabulary: ids below are theirs, ids from there on are hashed.
+    /// The size of the vocabulary: lower ids are its tokens, higher ids are hashed.
     fn known(&self) -> usize {
         self.scales.len()
     }
@@ -233,7 +233,7 @@ impl StaticModel {
         hashed.into_iter().for_each(|(id, component)| add_signs(out, id, component));
     }
 
-    /// The vector of one text by itself: length 1, or zeros where nothing of it is known.
+    /// The vector of one text by itself: length 1, or zeros if nothing of it is known.
     #[must_use]
     pub fn vector(&self, bag: impl Iterator<Item = (u16, u16)>, weight: impl Fn(u16) -> f32) -> Vec<f32> {
         let mut vector = vec![0.0; self.dim];
@@ -262,7 +262,7 @@ impl StaticModel {
         }
     }
 
-    /// Whether a token says nothing of a subject: a stop word, a punctuation mark, a special token.
+    /// Whether a token has no meaning of its own: a stop word, a punctuation mark, a special token.
     #[must_use]
     pub fn is_filler(&self, token: u16) -> bool {
         self.filler.get(usize::from(token)).is_some_and(|&is_filler| is_filler)
@@ -312,7 +312,7 @@ fn compiled_in() -> Option<StaticModel> {
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
     let dim = out.len();
-    // A stretch of components at a time, over all tokens: their sums stay in registers.
+    // Some components at a time, over all tokens, so that their sums stay in registers.
     for (stretch, out) in out.chunks_mut(STRETCH).enumerate() {
         let Some(sums) = out.first_chunk_mut::<STRETCH>() else {
             for &(id, weight) in weighted {
@@ -345,8 +345,7 @@ fn add_signs(out: &mut [f32], id: u16, component: f32) {
     }
 }
 
-/// Add `component`, taken from where a bit of `signs` is set: by the sign's bit, since a branch would be guessed wrong
-/// half the time.
+/// Add `component` with the sign of a bit of `signs`, without a branch: that would be predicted wrong half the time.
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 fn add_signed(out: &mut [f32], signs: u64, component: f32) {
     for (index, sum) in out.iter_mut().enumerate() {

@@ -4,13 +4,13 @@ use super::{dot, is_present, normalize};
 /// Rows of one space, from which their mean is subtracted.
 pub(crate) struct CentredRows {
     rows: Vec<f32>,
-    /// Whether each row was given: a missing one is zeros, and stays out of the mean.
+    /// Whether each row was given. A missing one is zeros, and not part of the mean.
     is_present: Vec<bool>,
     mean: Vec<f32>,
 }
 
 impl CentredRows {
-    /// Subtract the mean of the `rows`, each of `dim` components, from each, and make each of length 1.
+    /// Subtract the mean of the `rows`, each of `dim` components, from each, and scale each to length 1.
     pub fn new(mut rows: Vec<f32>, dim: usize) -> Self {
         let is_present: Vec<bool> = rows.chunks_exact(dim).map(is_present).collect();
         let mut mean = vec![0.0_f32; dim];

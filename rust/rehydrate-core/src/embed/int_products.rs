@@ -1,14 +1,15 @@
-//! Products of int8 rows with vectors of 16-bit numbers, some of both at a time. Exact.
+//! Exact products of int8 rows with vectors of 16-bit numbers, some of both at a time.
 use multiversion::multiversion;
 use multiversion::target::match_target;
 
-/// Vectors that share what is read of a row.
+/// The number of vectors for which a row is read once.
 pub(crate) const TILE: usize = 4;
 
-/// The products of each row with each of some vectors, row by row; as many as `out` has room for. Rows are as long as vectors.
+/// The products of each row with each of some vectors, row by row, as many as `out` has room for. Rows are as long as
+/// vectors.
 ///
-/// Left to itself the compiler fills half of a register with sums of such products, and reads a row anew for each vector: this
-/// takes a half to two thirds of the time.
+/// By itself the compiler fills half of a register with sums of such products, and reads a row again for each vector.
+/// This takes a half to two thirds of that time.
 #[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn int_products<'a>(rows: impl Iterator<Item = &'a [u8]>, values: [&[i16]; TILE], out: &mut [[i32; TILE]]) {
     match_target! {
@@ -25,7 +26,7 @@ pub(crate) fn product(row: &[u8], values: &[i16]) -> i32 {
     row.iter().zip(values).map(|(&x, &value)| i32::from(x.cast_signed()) * i32::from(value)).sum()
 }
 
-/// The cosine of two rows of bytes; 0 where one is zeros.
+/// The cosine of two rows of bytes; 0 if one is zeros.
 #[cfg(feature = "usearch")]
 #[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn byte_cosine(a: &[u8], b: &[u8]) -> f32 {
@@ -59,7 +60,7 @@ mod avx2 {
     /// Components in a register.
     const LANES: usize = 16;
 
-    /// Two rows at a time, so that what is read of a vector serves both.
+    /// Two rows at a time, so that a vector is read once for both.
     #[target_feature(enable = "avx2")]
     pub(super) fn int_products<'a>(
         mut rows: impl Iterator<Item = &'a [u8]>,

@@ -1,11 +1,11 @@
-//! Transformers through ONNX Runtime: `model.onnx` beside `tokenizer.json`.
+//! Transformers through ONNX Runtime: `model.onnx` and `tokenizer.json`.
 //!
 //! ```text
 //! texts -> tokens (cut, ids) -> batch (who runs with whom) -> work (threads) -> session (ONNX Runtime) -> rows
 //! ```
 //!
-//! A session computes on the thread that calls it and starts none of its own; several sessions side by side beat one
-//! session of several threads, and a process that forks inherits no thread it would wait for.
+//! A session computes on the thread that calls it and starts none of its own. Several sessions in parallel are faster
+//! than one session of several threads, and a forked process inherits no thread to wait for.
 mod batch;
 mod growth;
 mod runtime;
@@ -28,16 +28,16 @@ use self::work::Worker;
 use crate::embed::normalize;
 use crate::error::Result;
 
-/// How a model is run.
+/// Options for running a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Texts embedded side by side: one session each.
+    /// Texts embedded in parallel, one session each.
     pub threads: usize,
-    /// Tokens of a text that count, special ones included; what follows is cut off.
+    /// Tokens of a text that count, special ones included. Further ones are cut off.
     pub max_tokens: usize,
-    /// How token vectors become one, where the graph does not do it itself.
+    /// The pooling of token vectors, if the graph does not do it itself.
     pub pooling: Pooling,
-    /// Which texts may share a run.
+    /// The texts that may share a run.
     pub grouping: Grouping,
 }
 
@@ -51,8 +51,8 @@ pub struct OnnxModel {
 }
 
 impl OnnxModel {
-    /// Load a model through the library that [`open_library`] opened, and try every session on one text: what cannot
-    /// work is known here, and the first real text pays for no warming up.
+    /// Load a model through the library that [`open_library`] opened, and try every session on one text. So a broken
+    /// model is known here, and the first real text needs no warm-up.
     ///
     /// # Errors
     /// [`crate::error::Error::ModelFile`] where a file cannot be used.
@@ -89,7 +89,7 @@ impl OnnxModel {
             let mut order = distinct;
             if limits.deadline.is_none() {
                 // The longest first, so that no thread is left alone with one at the end. With a deadline the caller's
-                // order says what matters most.
+                // order counts.
                 order.sort_by_key(|&row| std::cmp::Reverse(texts[row].len()));
             }
             let run = |&row: &usize, worker: &Worker| self.run(&[(row, self.tokenizer.ids(texts[row])?)], worker);
@@ -101,7 +101,7 @@ impl OnnxModel {
         Ok(rows)
     }
 
-    /// The rows of one batch and their values; nothing where the work was stopped meanwhile.
+    /// The rows of one batch and their values; nothing if the work was stopped meanwhile.
     fn run(&self, batch: &[(usize, Vec<i64>)], worker: &Worker) -> Result<(Vec<usize>, Vec<f32>)> {
         let (rows, ids): (Vec<usize>, Vec<&[i64]>) =
             batch.iter().filter(|(_, ids)| !ids.is_empty()).map(|(row, ids)| (*row, ids.as_slice())).unzip();

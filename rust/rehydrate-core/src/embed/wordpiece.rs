@@ -48,12 +48,12 @@ pub struct WordPiece {
     vocab_size: usize,
     /// The id of each ASCII punctuation mark, which is always a word of its own.
     punctuation: [u16; 128],
-    /// Tells this vocabulary's cached words from another's: caches belong to threads, not to tokenizers.
+    /// Distinguishes this vocabulary's cached words from another's: caches belong to threads, not to tokenizers.
     identity: u64,
 }
 
 impl WordPiece {
-    /// Reads a vocabulary, one token a line; a token's id is its line's number, from 0.
+    /// Reads a vocabulary, one token per line. A token's id is its line's number, from 0.
     ///
     /// # Errors
     /// An empty or repeated token, more than `u16::MAX` tokens, or no `[UNK]`.
@@ -143,7 +143,7 @@ impl WordPiece {
         }
     }
 
-    /// Encodes what is from `start` to the next ASCII white space or punctuation, and returns where it ends.
+    /// Encodes the text from `start` to the next ASCII white space or punctuation, and returns where that is.
     #[inline]
     fn encode_chunk(&self, text: &str, start: usize, cache: &mut WordCache, ids: &mut Vec<u16>) -> usize {
         let bytes = text.as_bytes();
@@ -162,7 +162,7 @@ impl WordPiece {
         end
     }
 
-    /// The chunks that aren't short ASCII word; `known` is where the bytes already known to be letters or digits end.
+    /// The chunks that aren't short ASCII words. `known` is the end of the bytes already known to be letters or digits.
     #[cold]
     #[inline(never)]
     fn encode_long_or_unicode(
@@ -210,7 +210,7 @@ impl WordPiece {
         end
     }
 
-    /// Normalises one chunk and encodes the words that come of it.
+    /// Normalises one chunk and encodes its words.
     fn encode_unicode(&self, chunk: &str, ids: &mut Vec<u16>) {
         let first = ids.len();
         let mut word = Word::new(self, ids);
@@ -232,7 +232,7 @@ impl WordPiece {
         word.finish();
     }
 
-    /// Splits one normalised word into the longest tokens from the left; if that fails anywhere, it is unknown.
+    /// Splits one normalised word into the longest tokens from the left. If that fails anywhere, the word is unknown.
     fn split_word(&self, word: &[u8], ids: &mut Vec<u16>) {
         let first = ids.len();
         let mut root = Root::Starting;
@@ -299,8 +299,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The effect of an ASCII byte on the text around it. Bytes beyond ASCII, and the control characters, which vanish without
-/// ending a word, are `Other`.
+/// The effect of an ASCII byte on the text around it. `Other` are bytes beyond ASCII, and the control characters, which
+/// disappear without ending a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Word,

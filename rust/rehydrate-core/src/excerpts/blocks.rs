@@ -1,8 +1,8 @@
 //! Division of a long text into blocks that a reader can follow: hunks, records, paragraphs, elements, whole lines.
 //!
-//! Laid end to end the blocks are the text, byte for byte. What a text is made of is guessed from its first lines; a
-//! wrong guess costs a clumsy cut, never a byte. One pass over the text, no recursion, and blocks grow with the text, so
-//! that there are never more than [`super::MAX_BLOCKS`].
+//! The blocks in sequence are the text, byte for byte. The kind of a text is guessed from its first lines; a wrong
+//! guess costs a clumsy cut, never a byte. There is one pass over the text, without recursion, and blocks grow with the
+//! text, so that there are never more than [`super::MAX_BLOCKS`].
 use std::ops::Range;
 
 use super::cut::{MIN_BYTES, Measure};
@@ -11,11 +11,11 @@ use super::{json, lines};
 /// A stretch of a text that is kept or omitted whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it is, in bytes.
+    /// Its place, in bytes.
     pub bytes: Range<usize>,
-    /// Where it is, in characters.
+    /// Its place, in characters.
     pub chars: Range<usize>,
-    /// How many of its text's measure it holds.
+    /// Its size in the measure of its text.
     pub count: usize,
     /// The number of its first line, element, member or character, from 1.
     pub first: usize,

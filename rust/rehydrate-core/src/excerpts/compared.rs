@@ -1,4 +1,4 @@
-//! A text as others shortened it, beside what it was: lines that stayed, and marks in place of those that are gone.
+//! A text as others shortened it, compared with the original: lines that stayed, and marks in place of missing ones.
 use std::ops::Range;
 
 use crate::analysis::python_re::lines;
@@ -53,7 +53,7 @@ fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-/// Where the lines of a text are, their ends included.
+/// The lines of a text, with their ends.
 fn with_ends(text: &str) -> Vec<Range<usize>> {
     let starts: Vec<usize> = lines(text).iter().map(|line| line.as_ptr() as usize - text.as_ptr() as usize).collect();
     let ends = starts.iter().skip(1).copied().chain([text.len()]);

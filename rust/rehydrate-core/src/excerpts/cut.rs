@@ -10,35 +10,36 @@ pub const MAX_BLOCKS: usize = 512;
 /// The unit in which the blocks of a text are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Whole lines; by the numbers that are in front of them where they are numbered.
+    /// Whole lines, by their numbers if they have some.
     Lines,
     /// Elements of one JSON array.
     Elements,
     /// Members of one JSON object.
     Members,
-    /// Characters, where single lines are too long to be kept whole.
+    /// Characters, if single lines are too long to be kept whole.
     Characters,
 }
 
 /// A block has at least this many bytes, so that leaving it out saves more than its marker costs.
 const MIN_BLOCK_BYTES: usize = 150;
-/// The size that is aimed at where all places are equally good.
+/// The size that is aimed at if all places are equally good.
 const USUAL_BLOCK_BYTES: usize = 300;
 /// A block ends by then if there is any place to end it.
 const MAX_BLOCK_BYTES: usize = 600;
 
-/// How good a place is for a cut.
+/// The quality of a place for a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Strength {
-    /// Inside of something that belongs together: only where a block would grow too large.
+    /// Inside something that belongs together: only if a block would grow too large.
     Within,
     /// Between two lines, words or elements like any others.
     Plain,
-    /// Where something ends: a sentence, an inner block of code.
+    /// The end of something: a sentence, an inner block of code.
     Weak,
     /// Between two paragraphs or definitions.
     Strong,
-    /// Between two things that stand for themselves: hunks, records, files. A block ends at the first one it meets.
+    /// Between two things that are complete in themselves: hunks, records, files. A block ends at the first one it
+    /// meets.
     Hard,
 }
 
@@ -47,11 +48,11 @@ pub(super) enum Strength {
 struct Candidate {
     at: usize,
     strength: Strength,
-    /// How many lines or elements begin before it.
+    /// The number of lines or elements that begin before it.
     index: usize,
 }
 
-/// Places where a text may be cut, ascending, never so many that a huge text would cost much.
+/// Places where a text may be cut, ascending, and never too many for a huge text.
 pub(super) struct Candidates {
     candidates: Vec<Candidate>,
     total: usize,
@@ -59,7 +60,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// None yet, for a text of so many bytes.
+    /// None yet, for a text of this many bytes.
     pub fn new(text_bytes: usize) -> Self {
         Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BLOCK_BYTES * MAX_BLOCKS).max(1) }
     }
@@ -69,8 +70,8 @@ impl Candidates {
         MIN_BLOCK_BYTES * self.growth
     }
 
-    /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that are close together the
-    /// stronger is remembered.
+    /// Offer the place before byte `at`. `index` lines or elements begin before it. Of places that are close together
+    /// the strongest is kept.
     pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
         let candidate = Candidate { at, strength, index };
         match self.candidates.last_mut() {
@@ -89,7 +90,7 @@ impl Candidates {
         self
     }
 
-    /// How many lines or elements there are in all.
+    /// The number of all lines or elements.
     pub fn total(&self) -> usize {
         self.total
     }

@@ -1,13 +1,13 @@
-//! JSON texts: the elements of an array, the members of an object, or of the one large value inside that holds most.
+//! JSON texts: the elements of an array, the members of an object, or those of the one large value inside.
 use super::cut::{Candidates, LONG_BYTES, Measure, Strength};
 use super::lines;
 
-/// A level with fewer elements than this, and with one that holds most of the text, is left for that one.
+/// A level with fewer elements than this, and with one that holds most of the text, is skipped for that one.
 const FEW_ELEMENTS: usize = 4;
-/// How deep to look for the level that holds the elements.
+/// The depth to which the level that holds the elements is looked for.
 const MAX_LEVELS: usize = 8;
 
-/// The places between the elements; None where the text isn't JSON, or lines serve better.
+/// The places between the elements; None if the text isn't JSON, or lines serve better.
 pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
     let mut open = text.len() - text.trim_ascii_start().len();
     let closed = text.trim_ascii_end().as_bytes().last()?;
@@ -32,7 +32,7 @@ pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
             _ => break,
         }
     }
-    // No one level holds it: whole lines, if there are enough of them, by their indentation; else any comma.
+    // No level holds most of it: whole lines by their indentation, if there are enough of them; else any comma.
     let longest = text.lines().map(str::len).max().unwrap_or_default();
     (longest > LONG_BYTES).then(|| (Measure::Characters, commas(text)))
 }
@@ -42,7 +42,7 @@ struct Level {
     elements: usize,
     /// The largest of them.
     largest: std::ops::Range<usize>,
-    /// Where the closing bracket stands.
+    /// The place of the closing bracket.
     closed: usize,
     candidates: Candidates,
 }
@@ -78,7 +78,7 @@ impl Level {
     }
 }
 
-/// Past the blanks after a comma, or past its line break: an element keeps its own indentation.
+/// After the blanks after a comma, or after its line break: an element keeps its own indentation.
 fn after_comma(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\r')) {
         at += 1;
@@ -101,7 +101,7 @@ fn value_bracket(text: &str, element: std::ops::Range<usize>) -> Option<usize> {
     None
 }
 
-/// Every comma outside of a string, the better the less deep, and whatever serves to cut a long string.
+/// Every comma outside a string, the better the less deep, and the places where a long string may be cut.
 fn commas(text: &str) -> Candidates {
     let bytes = text.as_bytes();
     let mut candidates = Candidates::new(text.len());
@@ -124,7 +124,7 @@ fn commas(text: &str) -> Candidates {
     candidates
 }
 
-/// A reader of JSON that knows strings and depth, and nothing else.
+/// A reader of JSON that only knows strings and depth.
 #[derive(Default)]
 struct Scan {
     depth: isize,

@@ -6,7 +6,7 @@ use super::cut::{Candidates, LONG_BYTES, Measure, Strength};
 enum Kind {
     /// A unified diff: hunks.
     Diff,
-    /// Records that each begin with a time, whatever follows belonging to them.
+    /// Records that each begin with a time. The lines after it belong to them.
     Log,
     /// Lines that each begin with `file:number:`.
     Search,
@@ -14,7 +14,7 @@ enum Kind {
     Plain,
 }
 
-/// Lines that the guess goes by.
+/// The number of lines from which the kind is guessed.
 const SAMPLE_LINES: usize = 60;
 /// A log has at least this many lines that begin with a time, and one in ten: stack traces are long.
 const MIN_RECORDS: usize = 3;
@@ -40,7 +40,7 @@ pub(super) fn candidates(text: &str) -> (Measure, Candidates) {
     (measure, candidates.finish(index))
 }
 
-/// Offer places within a line: after sentences, after white space, and where there is none, between characters.
+/// Offer places within a line: after sentences, else after white space, else between characters.
 pub(super) fn offer_within(line: &str, offset: usize, index: usize, candidates: &mut Candidates) {
     let bytes = line.as_bytes();
     let longest = candidates.min_bytes();
@@ -61,7 +61,7 @@ pub(super) fn offer_within(line: &str, offset: usize, index: usize, candidates: 
     }
 }
 
-/// The numbers that are in front of the first and the last line, as `cat -n` writes them.
+/// The numbers before the first and the last line, as `cat -n` writes them.
 pub(super) fn numbers(block: &str) -> Option<(usize, usize)> {
     let body = block.strip_suffix('\n').unwrap_or(block);
     let last = &body[body.rfind('\n').map_or(0, |at| at + 1)..];
@@ -70,7 +70,7 @@ pub(super) fn numbers(block: &str) -> Option<(usize, usize)> {
     (first <= last).then_some((first, last))
 }
 
-/// The number in front of a line and what follows it: blanks, digits, then a tab or an arrow.
+/// The number before a line and the text after it: blanks, digits, then a tab or an arrow.
 fn unnumbered(line: &str) -> Option<(&str, &str)> {
     let trimmed = line.trim_start_matches(' ');
     let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
@@ -120,14 +120,14 @@ fn position_of_match(line: &str) -> Option<&str> {
     (digits > 0 && ends && !line[..colon].contains(' ')).then(|| &line[..colon])
 }
 
-/// Reads a text's lines in order and says how good a cut before each of them is.
+/// Reads the lines of a text in order, and rates a cut before each of them.
 struct Reader<'a> {
     kind: Kind,
     /// Whether the line before was blank.
     after_blank: bool,
     /// Whether the line before was a heading, or a header that its hunk follows.
     after_heading: bool,
-    /// How far the last line with text was indented.
+    /// The indentation of the last line with text.
     indentation: usize,
     file: &'a str,
 }
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A heading as Markdown writes it. A comment of one `#` looks the same, and keeps what follows it, too.
+/// A heading in Markdown. A comment of one `#` looks the same, and also keeps the text after it.
 fn is_heading(text: &str) -> bool {
     let level = text.bytes().take_while(|&byte| byte == b'#').count();
     (1..=6).contains(&level) && text.as_bytes().get(level) == Some(&b' ')

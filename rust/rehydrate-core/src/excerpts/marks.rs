@@ -1,5 +1,5 @@
-//! The kept blocks of a text, with a mark in the place of each gap. Nothing ever reads a mark: one that is in a text already
-//! is text like any other.
+//! The kept blocks of a text, with a mark in place of each gap. Nothing ever reads a mark: a mark that is already in a
+//! text is text like any other.
 use std::ops::Range;
 
 use super::blocks::Division;
@@ -13,7 +13,7 @@ pub struct Run {
     pub is_kept: bool,
 }
 
-/// What is shown of a run.
+/// The shown form of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Its text.
@@ -64,7 +64,7 @@ impl Division {
         mark(self.measure.name(), count, blocks[0].first, blocks[blocks.len() - 1].last, handle)
     }
 
-    /// What is shown of `text`, whose division this is, in order.
+    /// The shown runs of `text`, whose division this is, in order.
     #[must_use]
     pub fn shown(&self, text: &str, kept: &[bool], handle: &str) -> Vec<Shown> {
         let (mut at_line_start, mut shown) = (true, Vec::new());
@@ -83,7 +83,8 @@ impl Division {
     }
 }
 
-/// The mark for a gap of so many lines or other things of a measure; the handle says where a memory has the whole text.
+/// The mark for a gap of this many lines or other things of a measure; the handle says where a memory has the whole
+/// text.
 #[must_use]
 pub fn mark(measure: &str, count: usize, first: usize, last: usize, handle: &str) -> String {
     let noun = if count == 1 { measure.strip_suffix('s').unwrap_or(measure) } else { measure };

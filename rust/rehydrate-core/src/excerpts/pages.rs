@@ -3,14 +3,14 @@ use std::ops::Range;
 
 use super::grouped;
 
-/// No page has more: longer tokens are rare, and a page that is too short is followed by another.
+/// No page has more. Longer tokens are rare, and a page that is too short is followed by another.
 const CHARACTERS_A_TOKEN: usize = 8;
-/// What ends a line.
+/// The end of a line.
 const BREAK: u32 = 0x0A;
 
-/// Where the page from `range.start` on ends: at the range's end, or after as much as has room.
+/// The end of the page from `range.start` on: the range's end, or earlier if there is no room for more.
 ///
-/// It ends after a line where that loses less than half of it.
+/// It ends after a line if that loses less than half of it.
 pub fn page_end(text: &[u32], range: Range<usize>, max_tokens: usize, count: impl Fn(&[u32]) -> usize) -> usize {
     let Range { start, end } = range;
     let limit = end.min(start.saturating_add(max_tokens.saturating_mul(CHARACTERS_A_TOKEN)));
@@ -32,9 +32,10 @@ pub fn page_end(text: &[u32], range: Range<usize>, max_tokens: usize, count: imp
     fits
 }
 
-/// Where lines begin and end, counted from 1; without a last one all that follow. They may end beyond the text.
+/// The beginning and the end of some lines, counted from 1. Without a last line, all that follow. They may end beyond
+/// the text.
 ///
-/// None where they begin beyond it.
+/// None if they begin beyond it.
 #[must_use]
 pub fn line_span(text: &[u32], first: usize, last: Option<usize>) -> Option<Range<usize>> {
     if first > line_count(text).max(1) {
@@ -47,7 +48,7 @@ pub fn line_span(text: &[u32], first: usize, last: Option<usize>) -> Option<Rang
     Some(starts[first - 1]..end)
 }
 
-/// What a page shows, and how to read on up to `end`; empty where that is reached.
+/// A notice of what a page shows and how to read on up to `end`. Empty once `end` is reached.
 #[must_use]
 pub fn describe_page(text: &[u32], page: Range<usize>, end: usize, in_lines: bool) -> (String, String) {
     let Range { start, end: stop } = page;
@@ -79,7 +80,7 @@ pub fn line_numbers(text: &[u32], range: Range<usize>) -> String {
     }
 }
 
-/// How many lines there are; a break at the end starts no further line.
+/// The number of lines; a break at the end starts no further line.
 fn line_count(text: &[u32]) -> usize {
     breaks(text) + usize::from(text.last().is_some_and(|&last| last != BREAK))
 }

@@ -76,8 +76,8 @@ fn windows(text: &[u32], size: usize, max_line: usize) -> Vec<Span> {
 
 /// The best matches with the lines around them, each gap marked, and their spans.
 ///
-/// It has as many matches as fit, the first first, and at least one. The lines at the begin and the end of a match that
-/// `is_visible` are left out where they have `least` characters together. Nothing where no line is left.
+/// It has as many matches as fit, in order, and at least one. Lines at the beginning and the end of a match that
+/// `is_visible` are left out if they have `least` characters together. None if no line is left.
 pub fn excerpt<E>(
     text: &[u32],
     matches: &[Span],
@@ -89,7 +89,7 @@ pub fn excerpt<E>(
     let (mut content, mut chosen) = (Vec::new(), Vec::new());
     let (mut rest, mut together) = (matches, 1);
     while let Some(first) = rest.first() {
-        // Most fit with the lines around them: twice as many are tried each time, and fewer again near the end.
+        // Most fit with the lines around them, so twice as many are tried each time, and fewer again near the end.
         let tried = together.min(rest.len());
         let mut wanted = Vec::with_capacity(tried);
         for span in &rest[..tried] {
@@ -157,7 +157,7 @@ fn trimmed<E>(
     Ok(start..end)
 }
 
-/// How many of the first lines are visible; 0 if they are too short to be left out.
+/// The number of first lines that are visible. 0 if they are too short to be left out.
 fn visible_lines<'a, E>(
     text: &[u32],
     lines: impl ExactSizeIterator<Item = &'a Span>,
@@ -232,7 +232,7 @@ fn starts_line(text: &[u32], at: usize) -> bool {
     at == 0 || is_break(&text[at - 1])
 }
 
-/// Where the line ends that the character at `from` is in, its break included.
+/// The end of the line that the character at `from` is in, its break included.
 fn line_end(text: &[u32], from: usize) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     rest.iter().position(is_break).map_or(text.len(), |at| from + at + 1)

@@ -11,7 +11,7 @@ use super::Gate;
 use crate::error::{Error, Result};
 use crate::interrupt::poll;
 
-/// How often somebody who waits looks again.
+/// The pause before a waiting call looks again.
 const PAUSE: Duration = Duration::from_micros(50);
 
 thread_local! {
@@ -37,7 +37,7 @@ const AMID: Refused = (
 
 /// The value.
 pub struct Guarded<T> {
-    /// The process of which a thread works on it; 0: none does.
+    /// The process whose thread works on it. 0 if none does.
     owner: AtomicU32,
     refused: fn(Refused) -> Error,
     value: Mutex<T>,
@@ -50,7 +50,7 @@ impl<T> Guarded<T> {
         Self { owner: AtomicU32::new(0), refused, value: Mutex::new(value) }
     }
 
-    /// Work on it. Work that panics leaves what it has done so far.
+    /// Work on it. After a panic it keeps the work done so far.
     ///
     /// # Errors
     /// That it is refused: in a forked child where a thread of the parent worked on it, and amid work on it. `Interrupted`.

@@ -27,7 +27,7 @@ pub(super) fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settin
     writer.finish()
 }
 
-/// By source and id, so that a neighbour is the ordinal beside it; of two with one id the later.
+/// By source and id, so that a neighbour is the next or previous ordinal. Of two with one id it is the later.
 fn in_order<'e, 'a>(entries: &'e [Entry<'a>]) -> Vec<&'e Entry<'a>> {
     let mut last: FxHashMap<u64, usize> = FxHashMap::default();
     last.extend(entries.iter().enumerate().map(|(at, entry)| (entry.id, at)));
@@ -49,7 +49,7 @@ fn columns(entries: &[&Entry<'_>], tombstones: &[u64], writer: &mut Writer) {
     writer.put(Section::Time, entries.iter().map(|entry| entry.meta.time_ms));
     writer.put(Section::Source, entries.iter().map(|entry| entry.meta.source));
     writer.put(Section::Kind, entries.iter().map(|entry| entry.meta.kind));
-    writer.put(Section::SessionOf, entries.iter().map(|entry| entry.meta.session));
+    writer.put(Section::ThreadOf, entries.iter().map(|entry| entry.meta.thread));
     writer.put(Section::Tier, entries.iter().map(|entry| entry.meta.tier));
     writer.put(Section::Trust, entries.iter().map(|entry| entry.meta.trust));
     writer.put(Section::Expires, entries.iter().map(|entry| entry.meta.expires_ms));
@@ -58,7 +58,7 @@ fn columns(entries: &[&Entry<'_>], tombstones: &[u64], writer: &mut Writer) {
 /// Words seen so far: each is analysed once.
 #[derive(Default)]
 struct Vocabulary {
-    /// By hash of the run as it is in the text: where its terms are in `terms_of`.
+    /// By the hash of the run as it is in the text: the place of its terms in `terms_of`.
     runs: FxHashMap<u64, (u32, u32)>,
     terms_of: Vec<u32>,
     terms: FxHashMap<u64, u32>,
@@ -104,7 +104,7 @@ impl Vocabulary {
     }
 }
 
-/// Postings and vocabulary; returns what all lengths come to.
+/// Postings and vocabulary; returns the sum of all lengths.
 fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
     let mut vocabulary = Vocabulary::default();
     let mut found = Vec::new();
@@ -141,7 +141,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
     total
 }
 
-/// Write the lists by ascending hash; returns where each term came to stand.
+/// Write the lists by ascending hash; returns the place of each term.
 fn postings(lists: Vec<(u64, PostingsBuilder)>, writer: &mut Writer) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lists.len() as u32).collect();
     order.sort_unstable_by_key(|&term| lists[term as usize].0);
@@ -184,7 +184,7 @@ fn trigrams(words: &[(u32, Vec<u32>)], term_index: &[u32], writer: &mut Writer) 
     writer.put(Section::TrigramWords, pairs.iter().map(|&pair| pair as u32));
 }
 
-/// Bags and vectors; returns how many entries have a vector, built in and of the caller's.
+/// Bags and vectors; returns how many entries have a vector, built in and of the caller.
 fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer) -> (u32, u32) {
     let builtin = StaticModel::builtin().map_or(0, |model| builtin(model, entries, settings, writer));
     let Some(dim) = settings.dim.filter(|&dim| dim > 0) else { return (builtin, 0) };

@@ -1,8 +1,9 @@
-//! The exact-match boost: the few entries that hold all that a query asks for, word for word: a name, an identifier.
+//! The exact-match boost: the few entries that hold everything that a query asks for, word for word: a name, an
+//! identifier.
 use super::view::View;
 use crate::scoring::rank_fusion::CandidateSignals;
 
-/// With more entries than this that hold its rarest word, a query asks for something common: holding it says little.
+/// If more entries than this hold its rarest word, a query asks for something common, and holding it says little.
 const MAX_MATCHES: usize = 32;
 /// Less than this of a query's words is not all of them.
 const MIN_SHARE: f32 = 0.999;
@@ -55,7 +56,7 @@ mod tests {
         "src/{s}/{u}.rs\n    self.{s}.retry(limit)?;",
     ];
 
-    /// The identifier or name of an entry. Its neighbours' are as like it as can be.
+    /// The identifier or name of an entry. Its neighbours are as similar as possible.
     fn own(style: usize, number: usize) -> String {
         match style {
             0 => format!("token{number}"),
@@ -86,8 +87,8 @@ mod tests {
                 let (person, service) = (PEOPLE[names % PEOPLE.len()], SERVICES[names % SERVICES.len()]);
                 SENTENCES[said].replace("{p}", person).replace("{s}", service).replace("{u}", &own(style, number))
             }).collect();
-            let entries: Vec<Entry<'_>> = (0..).zip(&texts).zip(&said).map(|((id, text), &(_, _, source, session))| {
-                Entry { id, meta: Meta { source, session, ..Meta::default() }, text, vector: None }
+            let entries: Vec<Entry<'_>> = (0..).zip(&texts).zip(&said).map(|((id, text), &(_, _, source, thread))| {
+                Entry { id, meta: Meta { source, thread, ..Meta::default() }, text, vector: None }
             }).collect();
             let pieces = entries.chunks(entries.len().div_ceil(cut));
             let open = |piece| Arc::new(Segment::open(Arc::new(Segment::build(piece, &[], &Settings::default()))).unwrap());

@@ -1,8 +1,8 @@
 //! A graph of a segment's rows (HNSW; Malkov and Yashunin 2018), which `usearch` links, saves and walks.
 //!
-//! A walk hardly grows with the rows, where a scan of lists does. The graph is in the segment with everything else: one checksum
-//! vouches for both, and it goes where the segment goes. Rows are those of the segment, less their mean and in bytes: what a walk
-//! finds is compared again by the same products as what a scan finds.
+//! The time of a walk hardly grows with the rows, while that of a scan of lists does. The graph is in the segment with
+//! everything else: one checksum covers both, and it goes where the segment goes. Its rows are those of the segment,
+//! less their mean and in bytes. The rows that a walk finds are compared again by the same products as those of a scan.
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const LINKED_AMONG: usize = 96;
 const WALKS: usize = 16;
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// In place of a graph that could not be made, so that nobody tries again: lists serve as well.
+/// In place of a graph that could not be made, so that it is not tried again: lists serve as well.
 pub(super) const NOT_MADE: &[u8] = &[0];
 
 /// The bytes of a graph of the rows that are there.
@@ -61,7 +61,7 @@ fn empty(dim: usize) -> Option<Index> {
     Index::new(&options).ok()
 }
 
-/// Have the index compare rows by our product: its own is compiled for the oldest processors.
+/// Makes the index compare rows by our product: its own is compiled for the oldest processors.
 #[expect(unsafe_code, reason = "usearch hands two vectors of the length that it was made for as pointers")]
 fn measure(index: &mut Index, dim: usize) {
     index.change_metric::<i8>(Box::new(move |a, b| {
@@ -77,13 +77,14 @@ pub(super) struct Graph {
     opened: OnceBox<Opened>,
 }
 
-/// A graph as one process walks it. What a forked child has of its parent's may be locked for ever: it opens its own.
+/// A graph as one process walks it. A forked child's copy of its parent's may be locked forever, so the child opens its
+/// own.
 struct Opened {
     process: u32,
     index: Index,
     walks: AtomicUsize,
     of_child: OnceBox<Opened>,
-    /// What the index looks into.
+    /// The bytes that the index reads.
     _bytes: Bytes,
 }
 
@@ -91,8 +92,8 @@ struct Opened {
 struct Walk<'a>(&'a Opened);
 
 impl Graph {
-    /// The ordinals of about the `number` rows that point most as `direction` does, of those that pass. `at`: where the graph is
-    /// in `bytes`. None where it can't be walked.
+    /// The ordinals of about `number` rows that are nearest to `direction`, of those that pass. `at` is the place of
+    /// the graph in `bytes`. None if it can't be walked.
     pub fn walk(
         &self,
         bytes: &Bytes,
@@ -149,8 +150,8 @@ impl Drop for Walk<'_> {
     }
 }
 
-/// Whether the bytes are a graph of rows of `dim` components, whose nodes are ordinals that `is_row`. `usearch` checks lengths when
-/// it looks into them, and follows links without a look.
+/// Whether the bytes are a graph of rows of `dim` components, whose nodes are ordinals for which `is_row` holds.
+/// `usearch` checks lengths when it opens them, and follows links without checks.
 pub(super) fn fits(bytes: &[u8], dim: usize, is_row: impl Fn(u64) -> bool) -> bool {
     if bytes.is_empty() || bytes == NOT_MADE {
         return true;
@@ -160,7 +161,7 @@ pub(super) fn fits(bytes: &[u8], dim: usize, is_row: impl Fn(u64) -> bool) -> bo
     of_bytes && Nodes::of(bytes, dim).is_some_and(|nodes| nodes.fit(is_row))
 }
 
-/// What `usearch` saves after the rows and a head of its own: five numbers, the level of each node, the nodes.
+/// The nodes that `usearch` saves after the rows and its own header: five numbers, the level of each node, the nodes.
 struct Nodes<'a> {
     levels: Column<'a, u16>,
     tape: &'a [u8],

@@ -1,4 +1,4 @@
-//! An index in memory alone, for a store that keeps its items elsewhere: made of entries, grown by entries.
+//! An index in memory only, for a store that keeps its items elsewhere. It is made of entries and grows by entries.
 //!
 //! ```
 //! use rehydrate_core::index::{InMemoryIndex, Meta, OwnedEntry, Query};
@@ -24,7 +24,7 @@ pub struct OwnedEntry {
     pub id: u64,
     pub meta: Meta,
     pub text: String,
-    /// Of the caller's model; all of one index have one length.
+    /// A vector of the caller's model; all vectors of one index have one length.
     pub vector: Option<Vec<f32>>,
 }
 
@@ -36,7 +36,7 @@ struct Level {
     segment: Arc<Segment>,
 }
 
-/// The index of some entries. Cheap to grow: what it is grown of is shared, and stays as it is.
+/// The index of some entries. It is cheap to grow: the old part is shared and stays as it is.
 pub struct InMemoryIndex {
     levels: Vec<Level>,
     view: View,
@@ -54,8 +54,8 @@ impl InMemoryIndex {
         Self { levels, view }
     }
 
-    /// The same with more entries and fewer: an entry replaces the one with its id, `deleted` ids are gone. Levels at least
-    /// double in size, so that an entry is indexed again a few times only.
+    /// The same with more entries and fewer: an entry replaces the one with its id, and `deleted` ids are gone. Levels
+    /// at least double in size, so an entry is indexed again only a few times.
     #[must_use]
     pub fn with(&self, mut entries: Vec<OwnedEntry>, mut deleted: Vec<u64>) -> Self {
         let mut levels = self.levels.clone();
@@ -79,14 +79,14 @@ impl InMemoryIndex {
             .map(|entry| Entry { id: entry.id, meta: entry.meta, text: &entry.text, vector: entry.vector.as_deref() })
             .collect();
         let bytes = Segment::build(&borrowed, &deleted, &settings);
-        // What was just built is whole.
+        // A new segment is never damaged.
         if let Ok(segment) = Segment::open(Arc::new(bytes)) {
             levels.push(Level { entries: Arc::new(entries), deleted: Arc::new(deleted), segment: Arc::new(segment) });
         }
         Self::of(levels)
     }
 
-    /// What searches and recalls.
+    /// The index for search and recall.
     #[must_use]
     pub fn view(&self) -> &View {
         &self.view

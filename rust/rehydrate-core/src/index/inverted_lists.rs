@@ -1,7 +1,7 @@
-//! Inverted lists: rows that point the same way are stored together, so that a search looks into a few lists instead of all rows.
+//! Inverted lists: similar rows are stored together, so that a search reads a few lists instead of all rows.
 //!
-//! Spherical k-means (Dhillon and Modha 2001) on a sample of the rows less their mean, then each row into its nearest list. Rows
-//! are stored list by list: what is looked at together is stored together.
+//! Spherical k-means (Dhillon and Modha 2001) on a sample of the rows less their mean, then each row into its nearest
+//! list. Rows are stored list by list, since they are read together.
 use crate::embed::int_products::{TILE, int_products};
 use crate::embed::{is_present, normalize};
 use crate::interrupt::checkpoint;
@@ -18,7 +18,7 @@ const KMEANS_ROUNDS: usize = 5;
 pub(super) struct InvertedLists {
     /// Directions of the lists, each of length 1, one after the other.
     pub centroids: Vec<f32>,
-    /// Where the rows of each begin, one more for the end; rows that are none come after it.
+    /// The beginning of each list's rows, with one more number for the end. Rows of zeros come after it.
     pub at: Vec<u32>,
     /// The ordinal of each row by its slot.
     pub order: Vec<u32>,
@@ -32,14 +32,14 @@ pub(super) struct StoredRows<'a> {
     pub residual_norm: &'a [f32],
 }
 
-/// How many lists so many rows are worth: half as many would need twice the rows for as many of the nearest, twice as many no
-/// fewer.
+/// The number of lists for so many rows. With half as many, twice the rows would be needed for as many of the nearest;
+/// with twice as many, no fewer.
 fn list_count(rows: usize) -> usize {
     ((rows as f64).sqrt() * 3.0) as usize
 }
 
 impl StoredRows<'_> {
-    /// Put the rows in lists; None where there are too few of them.
+    /// Put the rows in lists; None if there are too few of them.
     pub fn lists(&self) -> Option<InvertedLists> {
         let present: Vec<u32> = (0..self.scale.len() as u32).filter(|&at| self.scale[at as usize] != 0.0).collect();
         if present.len() < MIN_ROWS {
@@ -70,8 +70,8 @@ impl StoredRows<'_> {
         Some(self.arrange(centroids, &present, &list_of))
     }
 
-    /// Sort rows by list, those that are none last. A list without rows goes: where many rows are the same, many lists point
-    /// the same way, one has all the rows, and a search would look into the others.
+    /// Sort rows by list, missing rows last. A list without rows goes: if many rows are the same, many lists point
+    /// the same way, one has all the rows, and a search would read the others.
     fn arrange(&self, mut centroids: Vec<f32>, present: &[u32], list_of: &[u32]) -> InvertedLists {
         let mut next = vec![0_u32; centroids.len() / self.dim];
         list_of.iter().for_each(|&list| next[list as usize] += 1);
@@ -106,7 +106,7 @@ impl StoredRows<'_> {
     /// The list of each of some rows.
     fn nearest(&self, centroids: &[f32], rows: &[u32]) -> Vec<u32> {
         let mut centroids: Vec<Quantised> = centroids.chunks_exact(self.dim).map(Quantised::of).collect();
-        // What fills up the last tile is no nearer than what it repeats.
+        // The last tile is filled with copies, which are no nearer than their original.
         while let (false, Some(last)) = (centroids.len().is_multiple_of(TILE), centroids.last()) {
             centroids.push(last.clone());
         }

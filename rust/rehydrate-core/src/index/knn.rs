@@ -1,4 +1,4 @@
-//! k nearest neighbours: the entries most like each of many texts or vectors.
+//! k nearest neighbours: the entries most similar to each of many texts or vectors.
 use super::layout::{self, Section};
 use super::neighbours::{Haystack, Probed};
 use super::probe::Probe;
@@ -34,7 +34,7 @@ pub struct Recall<'a> {
     pub of: KnnTarget<'a>,
     /// Entries a question.
     pub k: usize,
-    /// Take what all entries have in common from both sides: what is left of unrelated texts is about 0.
+    /// Subtract the common part of all entries from both sides: the similarity of unrelated texts is then about 0.
     pub centred: bool,
     pub filter: Filter<'a>,
     pub now_ms: i64,
@@ -42,14 +42,14 @@ pub struct Recall<'a> {
 
 /// Questions that are answered together, between two checkpoints.
 const BATCH: usize = 2048;
-/// From so many on two threads share a batch.
+/// From this many on two threads share a batch.
 const PARALLEL_FROM: usize = 64;
 /// Nine in ten of the true three nearest are found (`python -m benches.python.memory_speed`).
 const PROBED: Probed = Probed { share: 20, at_least: 32 };
 
 impl View {
-    /// The nearest entries of each text or vector with their cosines, nearest first; none for a text of which the model
-    /// knows nothing and for vectors of another length, of zeros or not finite.
+    /// The nearest entries of each text or vector with their cosines, nearest first. None for a text of which the model
+    /// knows nothing, and for vectors of another length, of zeros or not finite.
     #[must_use]
     pub fn recall(&self, recall: &Recall<'_>) -> Vec<Vec<(u64, f32)>> {
         let questions: Vec<usize> = (0..recall.of.len()).collect();

@@ -5,13 +5,13 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
-/// Another number, another format: a segment of another version is thrown away and made again.
+/// The number of the format. A segment with another number is thrown away and made again.
 const VERSION: u32 = 11;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
 
-/// Why bytes aren't a segment. Nothing is lost: the items are in the store, the segment is made again.
+/// The reason why bytes aren't a segment. Nothing is lost: the items are in the store, and the segment is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("index segment: {0}; it is rebuilt from the items")]
 pub struct Damaged(pub(super) &'static str);
@@ -41,7 +41,7 @@ sections! {
     /// u32.
     Kind,
     /// u32.
-    SessionOf,
+    ThreadOf,
     /// u8.
     Tier,
     /// u8.
@@ -54,14 +54,14 @@ sections! {
     Asks,
     /// u16: number of terms, saturating.
     Length,
-    /// u64: what all lengths come to; dimensions of the caller's vectors; how many entries have a vector, built in and
-    /// of the caller's; the marks of the built-in model and of the caller's.
+    /// u64: the sum of all lengths; dimensions of the caller's vectors; the number of entries with a vector of the
+    /// built-in model and of the caller's; the marks of both models.
     Counts,
     /// u64: hashes of terms, ascending.
     Terms,
-    /// u32: in how many entries each stands.
+    /// u32: the number of entries that have each.
     TermCount,
-    /// u64: where the postings of each begin, one more for the end.
+    /// u64: the beginning of the postings of each, with one more number for the end.
     TermAt,
     /// Ordinals and counts of each term.
     Postings,
@@ -71,19 +71,19 @@ sections! {
     WordTrigrams,
     /// u32: hashes of trigrams, ascending.
     Trigrams,
-    /// u32: where the words of each begin, one more for the end.
+    /// u32: the beginning of the words of each, with one more number for the end.
     TrigramAt,
     /// u32: words of the vocabulary.
     TrigramWords,
-    /// u32: where the bag of each entry begins, one more for the end.
+    /// u32: the beginning of the bag of each entry, with one more number for the end.
     BagAt,
     /// u32: bags of the built-in model's tokens.
     Bags,
     /// u16: tokens of the built-in model that occur, ascending.
     Tokens,
-    /// u32: in how many entries each stands.
+    /// u32: the number of entries that have each.
     TokenCount,
-    /// u8: what each token of the built-in model weighs in this segment's vectors.
+    /// u8: the weight of each token of the built-in model in this segment's vectors.
     TokenWeights,
     /// The built-in model's vectors.
     BuiltinRows,
@@ -215,7 +215,7 @@ pub(super) fn place(out: &mut [u8], section: usize, at: usize, length: usize) {
     entry[8..].copy_from_slice(&(length as u64).to_le_bytes());
 }
 
-/// Where each section is.
+/// The place of each section.
 #[derive(Clone, Debug)]
 pub(super) struct Layout(Vec<Range<usize>>);
 
@@ -241,7 +241,7 @@ impl Layout {
         let range = |section: usize| {
             let (at, length) = (table.get(2 * section), table.get(2 * section + 1));
             let end = at.checked_add(length).filter(|&end| end <= bytes.len() as u64);
-            end.map(|end| at as usize..end as usize).ok_or(Damaged("a section lies outside"))
+            end.map(|end| at as usize..end as usize).ok_or(Damaged("a section is outside"))
         };
         Ok(Self((0..Section::COUNT).map(range).collect::<Result<_, _>>()?))
     }
@@ -251,7 +251,7 @@ impl Layout {
         self.0[section].clone()
     }
 
-    /// Where a section is.
+    /// The place of a section.
     pub fn at(&self, section: Section) -> Range<usize> {
         self.0[section as usize].clone()
     }
@@ -283,7 +283,7 @@ macro_rules! fixed {
 
 fixed!(u8, u16, u32, u64, i64, f32);
 
-/// Numbers read where they are.
+/// Numbers that are read in place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column<'a, T: Fixed>(&'a [T::Bytes]);
 
@@ -317,7 +317,7 @@ impl<'a, T: Fixed> Column<'a, T> {
 }
 
 impl<T: Fixed + Ord> Column<'_, T> {
-    /// Where `number` is in ascending numbers.
+    /// The place of `number` in ascending numbers.
     pub fn find(self, number: T) -> Option<usize> {
         self.0.binary_search_by(|&bytes| T::of(bytes).cmp(&number)).ok()
     }

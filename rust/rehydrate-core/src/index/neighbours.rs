@@ -1,4 +1,4 @@
-//! The rows of one segment that are nearest to questions: those of the nearest inverted lists, or all that may be found.
+//! The rows of one segment that are nearest to questions: those of the nearest inverted lists, or all allowed ones.
 use std::ops::Range;
 
 use super::layout::VectorSections;
@@ -14,16 +14,16 @@ use crate::interrupt::{Pace, checkpoint};
 
 /// Rows by which it is judged how many may be found.
 const SAMPLE: usize = 512;
-/// Where less than one in so many may be found, each of them is compared.
+/// If less than one in this many may be found, each of them is compared.
 const FEW: usize = 4;
-/// Rows that a walk of a graph looks for: at least, and for each that is wanted.
+/// Rows that a walk of a graph looks for: the minimum, and the number for each wanted one.
 const WALKED: usize = 64;
 const WALKED_FOR_EACH: usize = 2;
 
-/// How many inverted lists are looked into.
+/// The number of inverted lists that are searched.
 #[derive(Clone, Copy)]
 pub(super) struct Probed {
-    /// One in so many.
+    /// One in this many.
     pub share: usize,
     pub at_least: usize,
 }
@@ -50,8 +50,8 @@ impl<'a> Haystack<'a> {
         Some(Self { rows, sections, segment: &reader.segment, doc_filter, base: reader.base })
     }
 
-    /// Offer the rows nearest to each question to its `best`. The more rows a filter hides, the further is looked; where few are
-    /// left, it hides nothing of them.
+    /// Offer the rows nearest to each question to its `best`. The more rows a filter hides, the more lists are read. If
+    /// few rows are left, all of them are compared.
     pub fn nearest(&self, probed: Probed, asking: &[(u32, &Probe)], best: &mut [TopK]) {
         let Self { rows, doc_filter, .. } = self;
         if rows.lists() == 0 {
@@ -76,7 +76,7 @@ impl<'a> Haystack<'a> {
             checkpoint();
             visits.extend(probe.lists(rows, number).into_iter().map(|list| (list, at)));
         }
-        // List by list, so that all who look into one find its rows in the processor's cache.
+        // List by list, so that all searches of one find its rows in the processor's cache.
         visits.sort_unstable();
         for visits in visits.chunk_by(|a, b| a.0 == b.0) {
             let asking: Vec<(u32, &Probe)> = visits.iter().map(|(_, at)| asking[*at as usize]).collect();
@@ -91,7 +91,7 @@ impl<'a> Haystack<'a> {
         }
     }
 
-    /// Offer the rows that a walk of the graph finds; all, where it can't be walked.
+    /// Offer the rows that a walk of the graph finds, or all rows if it can't be walked.
     fn walk(&self, probe: &Probe, best: &mut TopK) {
         checkpoint();
         let passes = |ordinal| self.doc_filter.passes(ordinal);
@@ -124,7 +124,7 @@ impl<'a> Haystack<'a> {
         }
     }
 
-    /// Offer the rows of a block, whose products with a question are known, that may be found.
+    /// Offer the allowed rows of a block, whose products with a question are known.
     fn offer(&self, probe: &Probe, products: impl Iterator<Item = i32>, block: &Range<usize>, best: &mut TopK) {
         let Self { rows, doc_filter, base, .. } = self;
         for (slot, product) in block.clone().zip(products) {

@@ -1,6 +1,6 @@
-//! Lists of (ordinal, count): each ordinal as the distance to the one before, then the few counts that are not one.
+//! Lists of (ordinal, count): each ordinal as the distance from the one before, then the few counts that are not one.
 //!
-//! Most distances of a long list are one byte, so that eight at a time are read without a look at each.
+//! Most distances of a long list are one byte, so that eight at a time are read without a check of each.
 
 /// A list being written.
 #[derive(Debug, Default, Clone)]
@@ -93,7 +93,7 @@ impl<'a> Postings<'a> {
 }
 
 impl Postings<'_> {
-    /// Whether it holds as many ordinals as it says, ascending and below `end`, and counts of such.
+    /// Whether it holds as many ordinals as it says, ascending and below `end`, and valid counts for them.
     pub fn fits(self, end: u32) -> bool {
         if self.entries as usize > self.bytes.len() {
             return false;

@@ -10,7 +10,7 @@ use crate::embed::{dot, is_present};
 pub(super) struct Probe {
     /// Rows are multiplied with it.
     quantised: Quantised,
-    /// The mean's share of every cosine; 0 where the mean is taken from both sides.
+    /// The mean's share of every cosine; 0 if the mean is taken from both sides.
     along_mean: f32,
     /// Whether the rows' mean is taken from both sides.
     centred: bool,
@@ -19,7 +19,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// `vector` has length 1; `centred`: the rows' mean is taken from both sides.
+    /// `vector` has length 1. `centred`: the rows' mean is subtracted from both sides.
     pub fn new(vector: &[f32], rows: &Rows<'_>, centred: bool) -> Option<Self> {
         if rows.dim != vector.len() || !is_present(vector) {
             return None;
@@ -34,7 +34,7 @@ impl Probe {
         Some(Self { quantised: Quantised::of(vector), along_mean: dot(&mean, vector), centred, direction })
     }
 
-    /// The cosine with the row of an ordinal; None where there is none.
+    /// The cosine with the row of an ordinal; None if there is none.
     pub fn cosine(&self, rows: &Rows<'_>, ordinal: usize) -> Option<f32> {
         let slot = rows.slot(ordinal);
         let row = &rows.rows[slot * rows.dim..][..rows.dim];
@@ -66,7 +66,7 @@ impl Probe {
         self.direction.values.iter().map(|&value| (f32::from(value) * steps).round() as i8).collect()
     }
 
-    /// The `number` lists that point most as the query does, the nearest first.
+    /// The `number` lists nearest to the query, the nearest first.
     pub fn lists(&self, rows: &Rows<'_>, number: usize) -> Vec<u32> {
         let mut products = vec![0; rows.lists()];
         int_dots(rows.centroids, rows.dim, &self.direction.values, &mut products);

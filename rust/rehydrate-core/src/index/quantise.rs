@@ -12,7 +12,7 @@ pub(super) struct Quantised {
     pub scale: f32,
 }
 
-/// So fine that sums of so many products with bytes stay below 2^31.
+/// The largest value: as fine as possible, while sums of [`MAX_DIM`] products with bytes stay below 2^31.
 pub(super) const MAX_VALUE: f32 = 2047.0;
 const _: () = assert!(MAX_DIM as i64 * MAX_VALUE as i64 * 127 < 1 << 31);
 
@@ -27,11 +27,11 @@ impl Quantised {
     }
 }
 
-/// A row that is smaller throughout becomes zeros; its step is a number all the same.
+/// A row that is smaller in every component becomes zeros. Its step is still a number.
 const LEAST_COMPONENT: f32 = 1e-12;
 
-/// Append `row`, which is `vector` less a mean, in steps of a byte. Returns what a step is, so much that the product with the vector
-/// itself is right, and what is to be taken for the row's length, so that its cosine with the row is 1.
+/// Append `row`, which is `vector` less a mean, in steps of a byte. Returns the step, for which the product with the
+/// vector itself is right, and the value to use as the row's length, for which its cosine with the row is 1.
 pub(super) fn push_int8(row: &[f32], vector: &[f32], out: &mut Vec<u8>) -> (f32, f32) {
     // The largest component takes all steps of a byte.
     let steps = 127.0 / row.iter().fold(LEAST_COMPONENT, |largest, x| largest.max(x.abs()));

@@ -6,7 +6,7 @@ use crate::scoring::rank_fusion::Fusion;
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     pub text: &'a str,
-    /// Of the caller's model.
+    /// A vector of the caller's model.
     pub vector: Option<&'a [f32]>,
     pub limit: usize,
     pub fusion: Fusion,
@@ -16,7 +16,7 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// A search for `text` alone, with what is usual for the rest; nothing has expired.
+    /// A search for `text` alone, with the usual values for the rest. Nothing has expired.
     #[must_use]
     pub fn new(text: &'a str, limit: usize) -> Self {
         let (fusion, filter) = (Fusion::default(), Filter::default());
@@ -24,12 +24,12 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Conditions on entries; one passes that meets every condition that is set.
+/// Conditions on entries. An entry passes that meets every condition that is set.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
     pub sources: Option<&'a [u32]>,
     pub kinds: Option<&'a [u32]>,
-    pub sessions: Option<&'a [u32]>,
+    pub threads: Option<&'a [u32]>,
     /// Bit `1 << tier` for each tier.
     pub tiers: Option<u8>,
     /// At this time or later.
@@ -44,8 +44,8 @@ pub struct Filter<'a> {
 impl Filter<'_> {
     /// Whether everything passes.
     pub(super) fn is_open(&self) -> bool {
-        let Self { sources, kinds, sessions, tiers, after_ms, before_ms, min_trust, allowed } = self;
-        let lists = [sources, kinds, sessions].into_iter().all(|list| list.is_none());
+        let Self { sources, kinds, threads, tiers, after_ms, before_ms, min_trust, allowed } = self;
+        let lists = [sources, kinds, threads].into_iter().all(|list| list.is_none());
         lists && tiers.is_none() && after_ms.is_none() && before_ms.is_none() && *min_trust == 0 && allowed.is_none()
     }
 
@@ -59,7 +59,7 @@ impl Filter<'_> {
             && self.before_ms.is_none_or(|before| meta.time_ms < before)
             && among(self.sources, meta.source)
             && among(self.kinds, meta.kind)
-            && among(self.sessions, meta.session)
+            && among(self.threads, meta.thread)
             && self.allowed.is_none_or(|allowed| allowed.binary_search(&id).is_ok())
     }
 }
@@ -74,7 +74,7 @@ pub struct Hit {
     pub text: f32,
     /// Share of the query's words that are found as words or parts of words, 0 to 1.
     pub trigram: f32,
-    /// Cosine less what all entries have in common: of the caller's vectors, else of the built-in model's; NaN where
-    /// there is none.
+    /// Cosine less the common part of all entries: of the caller's vectors, else of the built-in model's. NaN if there
+    /// is none.
     pub cosine: f32,
 }

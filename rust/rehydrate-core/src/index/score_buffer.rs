@@ -1,6 +1,6 @@
-//! Scores by words of all entries of a view, and what each set of a query's words weighs.
+//! Scores by words of all entries of a view, and the weight of each set of a query's words.
 
-/// Trigrams are sought for so many words of a query: a bit each.
+/// Trigrams are sought for this many words of a query: a bit each.
 pub(super) const WORDS: usize = 32;
 
 /// Scores of an entry by the words of a query.
@@ -8,15 +8,15 @@ pub(super) const WORDS: usize = 32;
 pub(super) struct WordScore {
     /// BM25.
     pub text: f32,
-    /// Which words it holds, as words or as parts of words.
+    /// The query words that it holds, as words or as parts of words.
     pub words: u32,
 }
 
-/// Scores by entry. Kept from search to search: fresh pages of zeros would cost more than most searches.
+/// Scores by entry. They are kept from search to search: fresh pages of zeros would cost more than most searches.
 #[derive(Default)]
 pub(super) struct ScoreBuffer {
     pub scored: Vec<WordScore>,
-    /// The missing weight of words that are held in part; zeros but for [`ScoreBuffer::partial`].
+    /// The missing weight of words that are held in part. All zeros except for [`ScoreBuffer::partial`].
     pub lacking: Vec<f32>,
     pub partial: Vec<u32>,
     /// By word of a vocabulary, the trigrams shared with a word of the query; zeros in between.

@@ -1,4 +1,4 @@
-//! Hybrid search: every leg names candidates, these and their neighbours are judged by all legs.
+//! Hybrid search: every leg names candidates, and all legs score these and their neighbours.
 use rustc_hash::FxHashMap;
 
 use super::knn::vector;
@@ -21,13 +21,13 @@ use crate::scoring::soft_match::soft_match;
 const CANDIDATES_PER_LEG: usize = 32;
 /// The number of candidates and neighbours that are matched token by token.
 const SOFT_MATCHED: usize = 64;
-/// A leg wants ten times as many as are recalled.
+/// A leg asks for ten times as many as are recalled.
 const PROBED: Probed = Probed { share: 24, at_least: 24 };
 /// Entries whose scores are looked at together.
 const BLOCK: usize = 64;
 /// Neighbours on each side.
 const REACH: usize = 2;
-/// How the signals of candidates are calibrated.
+/// The calibration of the candidates' signals.
 const CALIBRATION: Calibration<f32> =
     Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.5, question_factor: 0.75 };
 /// Entries under a label from which it is a speaker's.
@@ -133,7 +133,7 @@ impl View {
             for from in entries.clone().step_by(BLOCK) {
                 let to = entries.end.min(from + BLOCK);
                 let scored = &buffer.scored[from..to];
-                // Most stretches hold nothing that is good enough, which vector instructions see at once.
+                // Most stretches hold nothing that is good enough, which vector instructions find at once.
                 let (text, words) = most(scored);
                 if text > by_text.floor {
                     for (entry, scored) in (from..).zip(scored) {
@@ -164,7 +164,7 @@ impl View {
         candidates
     }
 
-    /// The candidates and their neighbours; beside each the indices and distances of its neighbours among them.
+    /// The candidates and their neighbours; for each the indices and distances of its neighbours among them.
     fn with_neighbours(&self, query: &Query<'_>, candidates: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
         let mut found = Vec::new();
         let of_candidates: Vec<_> =
@@ -201,7 +201,7 @@ impl View {
         passing
     }
 
-    /// Whether each entry was said by someone whom the query names: a label seen but once or twice isn't a speaker.
+    /// Whether each entry was said by someone whom the query names. A label seen only once or twice isn't a speaker.
     fn named_speakers(&self, entries: &[usize], terms: &[u64]) -> Vec<bool> {
         let speaker = |&entry: &usize| {
             let (reader, ordinal) = self.locate(entry);
@@ -232,7 +232,7 @@ impl View {
         (cosine(&probes[reader][0]), cosine(&probes[reader][1]))
     }
 
-    /// How much of the query the best entries match token by token, by what their scores are without that.
+    /// The share of the query that the best entries, by their other scores, match token by token.
     fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [CandidateSignals]) {
         let Some(model) = StaticModel::builtin() else { return };
         let mut best: Vec<usize> = (0..entries.len()).collect();

@@ -1,4 +1,4 @@
-//! One immutable piece of an index, read where it is.
+//! One immutable piece of an index, read in place.
 use std::sync::Arc;
 
 use super::build;
@@ -18,20 +18,21 @@ pub struct Segment {
     bytes: Bytes,
     layout: Layout,
     len: usize,
-    /// Of the built-in model's vectors and of the caller's.
+    /// The graphs of the built-in model's vectors and of the caller's.
     graphs: [Graph; 2],
     walked_from: usize,
 }
 
 impl Segment {
-    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes
+    /// The bytes of a segment of `entries`. It replaces the entries of the same ids in older segments, and deletes
     /// `tombstones` from them. Of two entries with one id the later counts.
     #[must_use]
     pub fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settings<'_>) -> Vec<u8> {
         build::build(entries, tombstones, settings)
     }
 
-    /// Read what [`Segment::build`] wrote. The checksum covers every byte; whoever wrote them, nothing in them leads outside.
+    /// Read the bytes of [`Segment::build`]. The checksum covers every byte, and no offset leads outside, even in
+    /// forged bytes.
     ///
     /// # Errors
     /// [`Damaged`] where the bytes are not, to the last bit, what was written by this version.
@@ -43,7 +44,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// The mark of the caller's model whose vectors it holds; None where it holds none.
+    /// The mark of the caller's model whose vectors it holds; None if it holds none.
     #[must_use]
     pub fn space(&self) -> Option<u64> {
         (self.count(3) > 0).then(|| self.count(5))
@@ -98,7 +99,7 @@ impl Segment {
             time_ms: self.column(Section::Time).get(at),
             source: self.column(Section::Source).get(at),
             kind: self.column(Section::Kind).get(at),
-            session: self.column(Section::SessionOf).get(at),
+            thread: self.column(Section::ThreadOf).get(at),
             tier: self.column(Section::Tier).get(at),
             trust: self.column(Section::Trust).get(at),
             expires_ms: self.column(Section::Expires).get(at),
@@ -127,12 +128,12 @@ impl Segment {
         lacks(layout::BUILTIN) || lacks(layout::OWN)
     }
 
-    /// Whether a space has a graph that is to be walked.
+    /// Whether a space has a graph to walk.
     pub(super) fn is_walked(&self, sections: VectorSections) -> bool {
         self.present(sections) >= self.walked_from && self.section(sections.graph).len() > NOT_MADE.len()
     }
 
-    /// How many entries have a vector of a space.
+    /// The number of entries that have a vector of a space.
     fn present(&self, sections: VectorSections) -> usize {
         self.count(if sections.graph as usize == Section::OwnGraph as usize { 3 } else { 2 }) as usize
     }
@@ -166,7 +167,7 @@ impl Segment {
         self.count(0)
     }
 
-    /// The entries with a source and an id from `(source, id)` on begin here.
+    /// The place where the entries with a source and an id from `(source, id)` on begin.
     pub(super) fn lower_bound(&self, source: u32, id: u64) -> usize {
         let (sources, ids) = (self.column::<u32>(Section::Source), self.column::<u64>(Section::Ids));
         let (mut from, mut to) = (0, self.len);
@@ -187,7 +188,7 @@ impl Segment {
         self.find_term(hash).map_or(Postings::default(), |term| self.postings_at(term))
     }
 
-    /// In how many entries a term stands, without a look at its postings.
+    /// The number of entries that have a term, without reading its postings.
     pub(super) fn entries_with(&self, hash: u64) -> usize {
         self.find_term(hash).map_or(0, |term| self.column::<u32>(Section::TermCount).get(term) as usize)
     }
@@ -217,7 +218,7 @@ impl Segment {
         );
     }
 
-    /// Add what this segment counts.
+    /// Add the counts of this segment.
     pub(super) fn add_to(&self, all: &mut Statistics) {
         all.entries += self.len as u32;
         all.builtin_present += self.count(2) as u32;

@@ -1,4 +1,4 @@
-//! One segment within a view: what newer segments replace or delete is masked, a filter hides more.
+//! One segment within a view. Entries that newer segments replace or delete are masked, and a filter hides more.
 use std::sync::Arc;
 
 use super::entry::Meta;
@@ -9,9 +9,9 @@ use super::segment::Segment;
 /// A segment within a view.
 pub(super) struct SegmentReader {
     pub segment: Arc<Segment>,
-    /// Entries of the view are numbered on from segment to segment: where this one begins.
+    /// The number in the view of this segment's first entry. Entries are numbered on from segment to segment.
     pub base: usize,
-    /// By ordinal, whether a newer segment replaces or deletes it; empty: none.
+    /// By ordinal, whether a newer segment replaces or deletes it. Empty if none does.
     pub deleted: Vec<bool>,
 }
 
@@ -21,7 +21,7 @@ impl SegmentReader {
     }
 }
 
-/// Mark what `newer` replaces or deletes.
+/// Mark the entries that `newer` replaces or deletes.
 pub(super) fn mask(older: &mut SegmentReader, newer: &Segment) {
     let SegmentReader { segment, deleted, .. } = older;
     let mut mark = |id| {
@@ -47,7 +47,7 @@ pub(super) struct DocFilter<'a> {
     expires: Column<'a, i64>,
     filter: &'a Filter<'a>,
     now_ms: i64,
-    /// Whether only what is deleted or expired is held back.
+    /// Whether only deleted or expired entries are hidden.
     pub is_open: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Statistics of a namespace's entries: how many there are, how common each token of the built-in model is,
-//! what their vectors come to.
+//! Statistics of a namespace's entries: their number, the frequency of each token of the built-in model, the sum of
+//! their vectors.
 use crate::embed::builtin::StaticModel;
 use crate::scoring::bm25::idf;
 
@@ -7,7 +7,7 @@ use crate::scoring::bm25::idf;
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     pub(super) entries: u32,
-    /// By token of the built-in model; empty where there is none.
+    /// By token of the built-in model; empty if there is none.
     pub(super) token_count: Vec<u32>,
     pub(super) builtin_sum: Vec<f32>,
     pub(super) builtin_present: u32,
@@ -15,7 +15,7 @@ pub struct Statistics {
     pub(super) own_present: u32,
 }
 
-/// Weights are kept in such steps.
+/// The step of stored weights.
 const WEIGHT_STEPS: f64 = 16.0;
 
 impl Statistics {
@@ -32,7 +32,7 @@ impl Statistics {
     }
 }
 
-/// The weight that a step stands for.
+/// The weight of a step.
 pub(super) fn weight_of_step(step: u8) -> f32 {
     f32::from(step) / WEIGHT_STEPS as f32
 }

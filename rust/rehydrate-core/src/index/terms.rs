@@ -1,5 +1,5 @@
-//! The terms that a text is found by: its words, the parts of identifiers, n-grams where nothing is between words;
-//! and the trigrams of a word.
+//! The terms by which a text is found: its words, the parts of identifiers, and n-grams in scripts without spaces; and
+//! the trigrams of a word.
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -64,7 +64,7 @@ impl Class {
 pub(super) struct AnalysedWord {
     /// Lower-cased and folded.
     pub form: String,
-    /// The term of the word itself, then those of its parts. None: a word that says nothing.
+    /// The term of the word itself, then those of its parts. None for a word without a meaning of its own.
     pub terms: Vec<u64>,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn unspaced(script: Script, run: &str) -> impl Iterator<Item = u64> {
     scripts::shorter_and_grams(run, script).map(|gram| xxh3_64(gram.as_bytes()))
 }
 
-/// Hashes of the distinct trigrams of a lower-cased word, ascending; none for words under three characters.
+/// Hashes of the distinct trigrams of a lower-cased word, ascending. None for words under three characters.
 pub(super) fn trigrams(form: &str) -> Vec<u32> {
     let bounds = || form.char_indices().map(|(at, _)| at).chain([form.len()]);
     let threes = bounds().zip(bounds().skip(3)).map(|(from, to)| xxh3_64(&form.as_bytes()[from..to]) as u32);
@@ -119,7 +119,7 @@ pub(super) fn trigrams(form: &str) -> Vec<u32> {
     found
 }
 
-/// The term of the first word of the speaker's label; 0: there is none.
+/// The term of the first word of the speaker's label. 0 if there is none.
 pub(super) fn speaker(text: &str) -> u64 {
     let first = label(text).and_then(|label| {
         runs(label).find_map(|run| if let Run::Word(word) = run { analyse(word).terms.first().copied() } else { None })
@@ -132,7 +132,8 @@ pub(super) fn speaker(text: &str) -> u64 {
 pub(super) struct QueryTerms {
     /// Distinct terms.
     pub terms: Vec<u64>,
-    /// Of each distinct telling word its term and its trigrams; where nothing is between words each n-gram, without.
+    /// The term and the trigrams of each distinct content word. In scripts without spaces, each n-gram, without
+    /// trigrams.
     pub words: Vec<(u64, Vec<u32>)>,
 }
 

@@ -27,7 +27,7 @@ fn found(view: &View, query: &str) -> Vec<u64> {
     view.search(&Query::new(query, 10)).iter().map(|hit| hit.id).collect()
 }
 
-/// Hits that are found by their own words, not for their neighbours' sake.
+/// Hits that are found by their own words, not because of their neighbours.
 fn found_by_words(view: &View, query: &str) -> Vec<u64> {
     let mut hits = view.search(&Query::new(query, 10));
     hits.retain(|hit| hit.text > 0.0);
@@ -131,7 +131,7 @@ fn filters_and_expiry_hold_for_every_leg_and_for_neighbours() {
                 time_ms: id as i64,
                 source: (id % 2) as u32,
                 kind: (id % 3) as u32,
-                session: (id % 5) as u32,
+                thread: (id % 5) as u32,
                 tier: (id % 4) as u8,
                 trust: (id * 6) as u8,
                 expires_ms: if id == 30 { 100 } else { i64::MAX },
@@ -146,7 +146,7 @@ fn filters_and_expiry_hold_for_every_leg_and_for_neighbours() {
         free,
         Filter { sources: Some(&[1]), ..free },
         Filter { kinds: Some(&[0, 2]), ..free },
-        Filter { sessions: Some(&[4]), ..free },
+        Filter { threads: Some(&[4]), ..free },
         Filter { tiers: Some(0b1001), ..free },
         Filter { after_ms: Some(10), before_ms: Some(20), ..free },
         Filter { min_trust: 100, ..free },
@@ -441,7 +441,7 @@ fn entries_of(texts: &BTreeMap<u64, Option<String>>) -> (Vec<Entry<'_>>, Vec<u64
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// However the entries came into segments, words find the same with the same scores.
+    /// Words find the same entries with the same scores, however the entries came into segments.
     #[test]
     fn a_view_is_the_segment_of_its_live_entries(
         steps in prop::collection::vec(step(), 0..60),

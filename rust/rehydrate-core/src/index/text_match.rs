@@ -1,7 +1,7 @@
-//! The legs that go by words: BM25, and the share of a query's words found as words or parts of words.
+//! The legs that match words: BM25, and the share of a query's words found as words or parts of words.
 //!
-//! Both read a term's postings, so both are worked out in one go: BM25 is added up, and which words of the query an entry
-//! holds is a bit each. What a set of words weighs is looked up in the end.
+//! Both read a term's postings, so both are computed in one pass: BM25 is added up, and each word of the query that an
+//! entry holds is a bit. The weights of the sets of words are looked up at the end.
 use super::layout::Section;
 use super::postings::Postings;
 use super::score_buffer::{ScoreBuffer, WORDS, WordScore, WordWeights};
@@ -14,21 +14,21 @@ use crate::scoring::bm25::{BM25, Bm25, idf};
 
 /// A longer query is judged by its rarest terms.
 const MAX_TERMS: usize = 64;
-/// Share of a query word's trigrams from which a word of the vocabulary holds it.
+/// Share of a query word's trigrams from which on a word of the vocabulary counts as holding it.
 const MIN_TRIGRAM_SHARE: f32 = 0.6;
-/// A word of the query stands for so many words of a segment's vocabulary at most.
+/// A word of the query matches at most this many words of a segment's vocabulary.
 const MAX_EXPANSIONS: usize = 64;
 
 /// A term of the query.
 struct Term {
     hash: u64,
     rarity: f32,
-    /// Of the words whose term it is.
+    /// The words whose term it is, as bits.
     words: u32,
 }
 
 impl View {
-    /// BM25 of every entry, and which words of the query it holds; returns what those weigh.
+    /// BM25 of every entry, and the words of the query that it holds. Returns the weights of these words.
     pub(super) fn score_words(&self, query_terms: &QueryTerms, buffer: &mut ScoreBuffer) -> WordWeights {
         let words = &query_terms.words[..query_terms.words.len().min(WORDS)];
         let bits = |hash: u64| {
@@ -57,14 +57,14 @@ impl View {
         WordWeights::new(&rarity)
     }
 
-    /// Add what a term that weighs so much gives to the entries that hold it.
+    /// Add the score of a term with this weight to the entries that hold it.
     fn add_term(&self, term: &Term, rarity: f32, scored: &mut [WordScore]) {
         let most = BM25.max_weight(rarity);
         let shares = self.share_of_one();
         for reader in &self.readers {
             let lengths = reader.segment.column::<u16>(Section::Length).raw();
             let scored = &mut scored[reader.base..][..reader.segment.len()];
-            // Scores of deleted entries are nobody's: they pass no filter.
+            // Scores of deleted entries do not count: they pass no filter.
             let length = |ordinal: u32| usize::from(u16::from_le_bytes(lengths[ordinal as usize]));
             let repeated = reader.segment.postings(term.hash).each(|ordinal| {
                 let entry = &mut scored[ordinal as usize];
@@ -78,7 +78,7 @@ impl View {
         }
     }
 
-    /// In how many live entries a term stands.
+    /// The number of live entries that have a term.
     pub(super) fn entries_with(&self, term: u64) -> usize {
         let in_segment = |reader: &SegmentReader| {
             if reader.deleted.is_empty() {
@@ -91,8 +91,8 @@ impl View {
         self.readers.iter().map(in_segment).sum()
     }
 
-    /// Note which entries hold a word of the query as a part of their words; returns what the word weighs. `whole`: how
-    /// many hold it as a word, which is noted already.
+    /// Note the entries that hold a word of the query as a part of their words. Returns the weight of the word. `whole`
+    /// is the number that hold it as a word, which are noted already.
     fn add_partial_matches(
         &self,
         word: usize,
@@ -130,8 +130,8 @@ impl View {
     }
 }
 
-/// Words of a segment's vocabulary that hold most trigrams of a word, but for those that count as its own `term`: the share
-/// held and the postings, best first. `shared`: zeros, as it is left.
+/// Words of a segment's vocabulary that hold most trigrams of a word, except those that count as its own `term`: the
+/// share held and the postings, best first. `shared` is zeros before and after.
 fn partial_matches<'a>(
     segment: &'a Segment,
     term: u64,
@@ -147,7 +147,8 @@ fn partial_matches<'a>(
     shared.resize(terms.len().max(shared.len()), 0);
     let mut lists: Vec<_> = trigrams.iter().map(|&trigram| segment.words_with(trigram)).collect();
     lists.sort_unstable_by_key(|list| list.len());
-    // What holds as many as are needed holds one of the rarer ones: the rest is looked up for what they name.
+    // A word with as many as are needed has one of the rarer ones, so the other lists are only read for the words found
+    // there.
     let (rare, common) = lists.split_at(lists.len() + 1 - needed);
     let mut touched = Vec::new();
     for word in rare.iter().flat_map(|list| list.iter()) {
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Rare trigrams first finds what counting all of them finds.
+        /// Rare trigrams first find the same words as counting all of them.
         #[test]
         fn a_word_stands_for_those_that_hold_most_of_its_trigrams(
             words in prop::collection::btree_set("[ab]{3,9}[0-9]", 1..60),

@@ -1,9 +1,9 @@
-//! Which index of vectors is used: inverted lists, or a graph.
+//! The kind of a vector index: inverted lists, or a graph.
 
 /// Below this many rows all are looked at.
 const GRAPH_AT_ALL_FROM: usize = 4_096;
 
-/// How the nearest vectors are found.
+/// The way to find the nearest vectors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum VectorIndex {
     /// By what is quicker: lists, at each size that was measured (100,000 to 1,000,000 vectors). A walk takes 0.8 to 1.3 of

@@ -1,11 +1,11 @@
-//! Vectors of one space, read where they are in a segment.
+//! Vectors of one space, read in place in a segment.
 use std::ops::Range;
 
 use super::layout::{Column, VectorSections};
 use super::segment::Segment;
 use crate::embed::normalize;
 
-/// Rows less their mean, read where they are, each in its slot: in the order of ordinals, or inverted list by inverted list.
+/// Rows less their mean, read in place, each in its slot: in the order of ordinals, or inverted list by inverted list.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub dim: usize,
@@ -17,14 +17,14 @@ pub(super) struct Rows<'a> {
     pub mean: Column<'a, f32>,
     pub centroids: &'a [u8],
     pub centroid_scale: Column<'a, f32>,
-    /// Where the rows of each list begin, one more for the end; empty: no lists.
+    /// The beginning of each list's rows, with one more number for the end. Empty if there are no lists.
     pub lists: Column<'a, u32>,
     pub order: Column<'a, u32>,
     pub slots: Column<'a, u32>,
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a segment in one space; None where it has none.
+    /// The rows of a segment in one space; None if it has none.
     pub fn of(segment: &'a Segment, sections: VectorSections) -> Option<Self> {
         let mean = segment.column::<f32>(sections.mean);
         (mean.len() > 0).then(|| Self {
@@ -45,7 +45,7 @@ impl<'a> Rows<'a> {
         self.scale.len()
     }
 
-    /// A vector less the mean, of length 1; zeros where it is the mean.
+    /// A vector less the mean, of length 1; zeros if it is the mean.
     pub fn direction(&self, vector: &[f32]) -> Vec<f32> {
         let mut direction: Vec<f32> = vector.iter().zip(self.mean.iter()).map(|(x, mean)| x - mean).collect();
         normalize(&mut direction);
@@ -57,7 +57,7 @@ impl<'a> Rows<'a> {
         &self.rows[slots.start * self.dim..slots.end * self.dim]
     }
 
-    /// Number of lists; 0: all rows are to be looked at.
+    /// Number of lists; 0: all rows are compared.
     pub fn lists(&self) -> usize {
         self.lists.len().saturating_sub(1)
     }

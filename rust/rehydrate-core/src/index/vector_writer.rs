@@ -7,18 +7,19 @@ use super::quantise::push_int8;
 use crate::embed::{dot, is_present, normalize};
 use crate::interrupt::Pace;
 
-/// The square of a mean's length from which all rows are one: nothing would be left of them without it.
+/// The square of a mean's length from which on all rows are equal: nothing would be left of them without it.
 const MAX_MEAN_SQUARE: f32 = 0.999;
-/// Of a [`Pace`]: there are some hundred rows between two checkpoints.
+/// Steps of a [`Pace`] per row: there are some hundred rows between two checkpoints.
 const STEPS_A_ROW: usize = 256;
 /// A residual's norm is at least this.
 const MIN_RESIDUAL_NORM: f32 = 1e-3;
 
-/// Write the rows of `number` ordinals, with a graph of them from `graph_from` rows on; returns how many there are. `row` puts the vector of an ordinal in its buffer: of any
-/// length but zero, or not [`is_present`]: none. It is called twice for each ordinal, first for the mean. `older` are
-/// the sum and number of the rows of older segments.
+/// Write the rows of `number` ordinals, with a graph of them from `graph_from` rows on. Returns the number of rows.
+/// `row` puts the vector of an ordinal into its buffer. It may have any length but zero; if it isn't [`is_present`],
+/// there is none. It is called twice for each ordinal, first for the mean. `older` are the sum and the number of the
+/// rows of older segments.
 ///
-/// Rows are stored less the mean: what all have in common would take most of a byte's steps (strict recall@3 of an exact
+/// Rows are stored less the mean: their common part would take most of a byte's steps (strict recall@3 of an exact
 /// scan: 0.90, with the mean 0.77).
 pub(super) fn write_rows(
     (dim, number): (usize, usize),

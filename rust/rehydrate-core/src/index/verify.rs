@@ -1,5 +1,5 @@
-//! Whether the numbers of a segment fit each other. A search follows offsets, lengths and ordinals without a look; here each is
-//! looked at once, when bytes become a segment: a checksum says that they are as somebody wrote them, not who.
+//! Whether the numbers of a segment fit each other. A search follows offsets, lengths and ordinals without checks. Each
+//! is checked once, when bytes become a segment: a checksum says that they are as written, not by whom.
 use super::graph;
 use super::layout::{self, Column, Damaged, Fixed, Section, VectorSections};
 use super::segment::Segment;
@@ -38,7 +38,8 @@ fn ascends<T: Ord>(numbers: impl Iterator<Item = T> + Clone) -> bool {
     numbers.clone().zip(numbers.skip(1)).all(|(before, after)| before < after)
 }
 
-/// Whether `starts` are where each of `count` pieces begins in something of length `end`, one more for the end.
+/// Whether `starts` are the beginnings of `count` pieces in something of length `end`, with one more number for the
+/// end.
 fn starts(starts: impl ExactSizeIterator<Item = u64> + Clone, count: usize, end: usize) -> bool {
     let ascends = starts.clone().zip(starts.clone().skip(1)).all(|(before, after)| before <= after);
     let (first, last) = (starts.clone().next(), starts.clone().last());
@@ -55,7 +56,7 @@ fn verify_entries(segment: &Segment) -> Result<(), Damaged> {
     let columns = [
         length::<i64>(segment, Section::Time),
         length::<u32>(segment, Section::Kind),
-        length::<u32>(segment, Section::SessionOf),
+        length::<u32>(segment, Section::ThreadOf),
         length::<u8>(segment, Section::Tier),
         length::<u8>(segment, Section::Trust),
         length::<i64>(segment, Section::Expires),
@@ -95,10 +96,10 @@ fn verify_trigrams(segment: &Segment) -> Result<(), Damaged> {
     ensure(ascends(trigrams.iter()), "trigrams out of order")?;
     let at = column(Section::TrigramAt);
     ensure(starts(at.iter().map(u64::from), trigrams.len(), of.len()), "trigrams lie out of order")?;
-    ensure(of.iter().all(|word| (word as usize) < words.len()), "a trigram stands in no word")
+    ensure(of.iter().all(|word| (word as usize) < words.len()), "a trigram isn't in any word")
 }
 
-/// Every bag, and the counts over all of them: a view takes what is deleted from these.
+/// Every bag, and the counts over all of them: a view subtracts deleted entries from these.
 fn verify_bags(segment: &Segment, model: Option<&StaticModel>) -> Result<(), Damaged> {
     let (at, bags) = (segment.column::<u32>(Section::BagAt), segment.column::<u32>(Section::Bags));
     let Some(model) = model else {
@@ -120,7 +121,7 @@ fn verify_bags(segment: &Segment, model: Option<&StaticModel>) -> Result<(), Dam
     ensure(tokens.len() == counts.len() && counted.eq(tokens.iter().zip(counts.iter())), "tokens are miscounted")
 }
 
-/// The rows of one space: of `dim` components, so many `present`.
+/// The rows of one space, each of `dim` components, of which `present` exist.
 fn verify_rows(segment: &Segment, sections: VectorSections, dim: usize, present: u64) -> Result<(), Damaged> {
     let floats = |section| segment.column::<f32>(section);
     let (scale, norm) = (floats(sections.scale), floats(sections.residual_norm));

@@ -1,4 +1,4 @@
-//! Segments as one: what newer ones replace or delete is masked in older ones.
+//! Segments as one: entries that newer ones replace or delete are masked in older ones.
 use std::sync::{Arc, Mutex};
 
 use once_cell::race::OnceBox;
@@ -67,7 +67,7 @@ impl View {
         self.live == 0
     }
 
-    /// Bytes of memory: its segments, what is worked out once, and what searches leave for the next ones.
+    /// Bytes of memory: its segments, values that are computed once, and values that searches keep for the next ones.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let segments: usize =
@@ -100,14 +100,14 @@ impl View {
         })
     }
 
-    /// By the length of an entry, what a term that is there once gives of the most that it can give: BM25's
-    /// division, made once a view.
+    /// By the length of an entry, the share of its maximum that a term gives that occurs once: BM25's division, made
+    /// once per view.
     pub(super) fn share_of_one(&self) -> &[f32] {
         self.share_of_one.get_or_init(|| Box::new(BM25.shares_of_one(self.average_length)))
     }
 
-    /// Zeros for every entry. Nobody waits for another's: a lock that is held (in another thread, or, after a fork, for
-    /// ever) means new ones.
+    /// Zeros for every entry. A search never waits for another's: if the lock is held (in another thread, or forever
+    /// after a fork), new ones are made.
     pub(super) fn take_buffer(&self) -> ScoreBuffer {
         let mut buffer = self.buffer.try_lock().ok().and_then(|mut kept| kept.pop()).unwrap_or_default();
         buffer.clear(self.entries);
@@ -129,8 +129,8 @@ impl View {
         (reader, entry - reader.base)
     }
 
-    /// The nearest live entries of the same source before (false) or after (true) one, nearest first: their distances by id
-    /// and themselves, instead of what `found` holds.
+    /// The nearest live entries of the same source before (false) or after (true) one, nearest first: their distances
+    /// by id, and the entries, in place of the contents of `found`.
     pub(super) fn neighbours(&self, entry: usize, after: bool, number: usize, found: &mut Vec<(u64, usize)>) {
         let (home, ordinal) = self.locate(entry);
         let source = home.segment.column::<u32>(Section::Source).get(ordinal);
@@ -143,7 +143,7 @@ impl View {
             if sources.len() == 0 || source < sources.get(0) || source > sources.get(last) {
                 continue;
             }
-            // Another version of the entry itself may stand here, deleted.
+            // Another version of the entry itself may be here, deleted.
             let here = if std::ptr::eq(reader, home) { ordinal } else { reader.segment.lower_bound(source, id) };
             let near = |&at: &usize| sources.get(at) == source;
             let take = |at: usize| (ids.get(at).abs_diff(id), reader.base + at);

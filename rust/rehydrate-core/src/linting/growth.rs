@@ -1,4 +1,4 @@
-//! How fast requests grow and when they cross the budget, and a system prompt that gets longer.
+//! The growth of requests, the moment when they cross the budget, and a system prompt that gets longer.
 use rustc_hash::FxHashSet;
 
 use super::{Finding, Severity, Subject, Text, sum};
@@ -9,7 +9,7 @@ use crate::caps::grouped;
 pub(super) fn growth(subject: &Subject<'_>) -> Vec<Finding> {
     /// A budget that is crossed within this many further requests gets a finding.
     const SOON_STEPS: i64 = 20;
-    /// With fewer requests a rate says nothing.
+    /// With fewer requests a rate means nothing.
     const MIN_STEPS: i64 = 3;
     let (budget, total) = (subject.budget, subject.tokens());
     let steps = subject.steps() - subject.now().first().map_or(0, |first| first.step);
@@ -38,7 +38,7 @@ fn rounded(number: f64) -> String {
     grouped(format!("{number:.0}").parse().unwrap_or_default())
 }
 
-/// Where the prompt crosses the limit.
+/// The place where the prompt crosses the limit.
 fn crossed<'a>(subject: &Subject<'a>, limit: i64) -> &'a str {
     let mut total = subject.tool_tokens() + sum(&subject.fixed);
     let crossing = subject.now().iter().find(|text| {
@@ -84,7 +84,7 @@ pub(super) fn growing_system(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Versions of one text of which the last is longer by several additions.
+/// Versions of one text, the last of which is longer by several additions.
 fn grown(versions: &[Text<'_>], of_what: &str) -> Vec<Finding> {
     /// Less growth than this is a changed word.
     const GROWN_TOKENS: i64 = 100;
@@ -124,7 +124,7 @@ fn journal(subject: &Subject<'_>, text: &Text<'_>) -> Option<Finding> {
     let dates: Vec<&str> = lines[first..].iter().filter_map(|line| date_of(line)).collect();
     let is_year = |date: &&str| date.chars().take(4).all(char::is_numeric);
     let years: Vec<&str> = dates.iter().copied().filter(is_year).collect();
-    // One way, as far as that can be seen: not where a date does not begin with the year.
+    // One way, as far as can be seen: not if a date does not begin with the year.
     let is_in_order = years.len() < dates.len() || years.is_sorted() || years.iter().rev().is_sorted();
     if dates.iter().collect::<FxHashSet<_>>().len() < JOURNAL_DATES || !is_in_order {
         return None;

@@ -1,4 +1,4 @@
-//! Rules about the provider's cache: a front that is another one in each request, and wrong marks.
+//! Rules about the provider's cache: a beginning that differs in each request, and wrong marks.
 use super::growth::months;
 use super::{Finding, Severity, Subject};
 use crate::analysis::python_re::{Pattern, is_digit, is_word};
@@ -30,7 +30,7 @@ static TIME: Pattern = Pattern::new(
         r"|\b\d{4}/\d\d/\d\d \d\d:\d\d|\b1[6-9]\d{8}(?:\d{3})?\b",
     ),
 );
-/// So is a date that the text calls today's; that of a policy or of a model stays.
+/// A date that the text calls today's changes too. That of a policy or of a model stays.
 static TODAY: Pattern = Pattern::new(
     concat!(
         r"(?m:(?:\btoday\b(?:'s| is)?(?: date)?|\b(?:current|present) (?:date|day|time)\b|\bnow\b",
@@ -114,7 +114,7 @@ fn is_likely(id: &str) -> bool {
     id.len() != HEX_DIGITS || (MIN_DIGITS..HEX_DIGITS).contains(&digits)
 }
 
-/// Ids that follow their names, and where each name begins.
+/// Ids that follow their names, and the beginning of each name.
 fn named_ids(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {

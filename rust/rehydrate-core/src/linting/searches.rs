@@ -1,4 +1,4 @@
-//! The rule about searches that return whole files where a few lines of each would do.
+//! The rule about searches that return whole files where a few lines of each would be enough.
 use super::{Finding, Severity, Subject, Text};
 use crate::analysis::python_re::{Pattern, lines};
 use crate::caps::{Kind, code_points, grouped, kind_of, lossy, member_text, strings_in};
@@ -8,7 +8,7 @@ use crate::conversation::PieceKind;
 const DUMP_TOKENS: i64 = 4_000;
 /// A hit of this size is not a snippet: Rehydrate's own snippets have 200.
 const WHOLE_TOKENS: i64 = 1_000;
-/// Unbroken lines that count as a whole file, where nothing marks the ends of files.
+/// Unbroken lines that count as a whole file, if nothing marks the ends of files.
 const WHOLE_LINES: usize = 300;
 
 static SEARCH: Pattern = Pattern::new(
@@ -74,7 +74,7 @@ fn whole_hits(subject: &Subject<'_>, texts: &[Text<'_>]) -> Vec<i64> {
         };
     }
     let command = member_text(&code_points(texts[0].asked), &["command", "cmd", "commands"]);
-    let command = lossy(&command.unwrap_or_default()); // none where the tool isn't a shell
+    let command = lossy(&command.unwrap_or_default()); // none if the tool isn't a shell
     if PRINTS_FOUND.is_match(&command) {
         texts.iter().flat_map(|text| whole_files_in(subject, text, &lines(text.text))).collect()
     } else if GREPS.is_match(&command) {
@@ -91,7 +91,7 @@ fn whole_in(subject: &Subject<'_>, text: &Text<'_>) -> Vec<i64> {
     if matches!(kind, Kind::Json | Kind::JsonLines) {
         let parts = if kind == Kind::JsonLines { lines } else { vec![text.text] };
         let hits = parts.into_iter().map(code_points).flat_map(|part| strings_in(&part).unwrap_or_else(|_| vec![part]));
-        // A token has at least one character: a shorter text need not be counted.
+        // A token has at least one character, so a shorter text need not be counted.
         let long = hits.filter(|hit| hit.len() >= WHOLE_TOKENS as usize);
         return of_size(long.map(|hit| subject.count(&lossy(&hit))));
     }
@@ -108,7 +108,7 @@ fn is_table(lines: &[&str]) -> bool {
     let tabs: Vec<usize> = lines.iter().map(|line| line.matches('\t').count()).collect();
     let mut sorted = tabs.clone();
     sorted.sort_unstable();
-    // What more than nine tenths have, the middle one has.
+    // If more than nine tenths have it, the median has it too.
     let Some(&most) = sorted.get(sorted.len() / 2) else { return false };
     let rows = tabs.iter().filter(|&&count| count == most).count();
     most >= 2 && rows as f64 > 0.9 * lines.len() as f64

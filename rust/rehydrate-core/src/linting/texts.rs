@@ -45,7 +45,7 @@ pub(super) fn raw_logs(subject: &Subject<'_>) -> Vec<Finding> {
     for text in &subject.texts {
         let is_read = matches!(text.kind, PieceKind::ToolResult | PieceKind::Text);
         let lines = if is_read && text.tokens >= WORTH_TOKENS { lines(text.text) } else { Vec::new() };
-        // Without the tool's name: a shell's output is a log only where it looks like one.
+        // Without the tool's name: a shell's output is a log only if it looks like one.
         if lines.len() <= LOG_LINES || kind_of(&code_points(text.text), "") != Kind::Log {
             continue;
         }
@@ -115,7 +115,7 @@ fn breaks(text: &str) -> usize {
     text.bytes().filter(|&byte| byte == b'\n').count()
 }
 
-/// What a text is, in words.
+/// A description of a text.
 fn what(text: &Text<'_>) -> String {
     match text.kind {
         PieceKind::ToolResult if text.tool.is_empty() => "a tool's result".to_owned(),
@@ -147,7 +147,7 @@ pub(super) fn echoes(subject: &Subject<'_>) -> Vec<Finding> {
             }
             let echoed: usize = places.iter().map(|(_, characters)| characters).sum();
             let share = echoed as f64 / size as f64;
-            // Of places that have as much, the first.
+            // The first of the places that have the most.
             let most = places.iter().rev().max_by_key(|(_, characters)| *characters);
             if let Some(&(place, characters)) = most.filter(|_| share >= SHARE) {
                 let is_result = text.kind == PieceKind::ToolResult;
@@ -229,14 +229,15 @@ pub(super) fn heavy_tools(subject: &Subject<'_>) -> Vec<Finding> {
 
 static TERM: Pattern = Pattern::new("", r"[A-Za-z_][A-Za-z0-9_]{3,}|\d{3,}");
 
-/// Results none of whose new names (identifiers, words, numbers) occurs later.
+/// Results of which no new name (identifier, word, number) occurs later.
 ///
-/// In doubt it reports nothing: any word that is new in a result and occurs later, in whatever sense, counts as a use.
+/// If in doubt it reports nothing: any word that is new in a result and occurs later, in whatever sense, counts as a
+/// use.
 pub(super) fn unused_results(subject: &Subject<'_>) -> Vec<Finding> {
     const RESULT_TOKENS: i64 = 1_000;
     /// Later requests that do not mention it.
     const LATER_STEPS: i64 = 8;
-    /// New names in a result; with fewer nobody can say whether it was used.
+    /// New names in a result. With fewer it is unknown whether it was used.
     const NEW_TERMS: usize = 12;
     let terms: Vec<_> = subject.texts.iter().map(terms_of).collect();
     let mut last_seen: FxHashMap<&str, usize> = FxHashMap::default();

@@ -6,7 +6,7 @@ use crate::caps::code_points::{is, is_blank, is_in, is_space, lines, run, trim, 
 /// A piece of a text, in code points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// The words of the headings above it, the outermost first; without a heading that the body itself begins with.
+    /// The words of the headings above it, the outermost first, without a heading at the beginning of the body itself.
     pub headings: Vec<Range<usize>>,
     pub body: Range<usize>,
 }
@@ -16,8 +16,8 @@ type Heading = (usize, Range<usize>);
 
 /// The text in chunks of about `max_chars`, in order, without a gap.
 ///
-/// The cut falls before a heading, else between paragraphs, lines, sentences or words: the largest unit that fits. Fenced
-/// code is one paragraph. Headings stay with the text below them.
+/// The cut is before a heading, else between paragraphs, lines, sentences or words: at the largest unit that fits.
+/// Fenced code is one paragraph. Headings stay with the text below them.
 #[must_use]
 pub fn chunks(text: &[u32], max_chars: usize) -> Vec<Chunk> {
     let mut found: Vec<Chunk> = Vec::new();
@@ -135,7 +135,7 @@ fn pieces(text: &[u32], block: Range<usize>, max_chars: usize) -> Vec<Range<usiz
     found
 }
 
-/// Where the last sentence ends, the white space after it included.
+/// The end of the last sentence, the white space after it included.
 fn last_sentence_end(head: &[u32]) -> Option<usize> {
     let mut last = None;
     let mut at = 0;

@@ -1,9 +1,9 @@
-//! What a shell command or a patch is about: the command itself, and the files that it shows and writes.
+//! The subjects of a shell command or a patch: the command itself, and the files that it shows and writes.
 use std::ops::Range;
 
 use crate::caps::code_points::{is, is_in, is_space, is_word, lossy, run, starts_with, trim, trim_end};
 
-/// What is done with a subject.
+/// The use of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     Created,
@@ -29,22 +29,22 @@ impl Use {
     }
 }
 
-/// A command or a path, in code points, and what is done with it.
+/// A command or a path, in code points, and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub used: Use,
     pub text: Vec<u32>,
 }
 
-/// Programs that look something up: where a command runs no other, an error in what it prints is another's.
+/// Programs that look something up. If a command runs no other, an error in its output is another's.
 const LOOKING: &str = "[|awk|basename|cat|cd|cut|date|diff|dirname|du|echo|env|file|find|git blame|git branch|git diff\
     |git grep|git log|git show|git status|grep|head|jq|less|ls|nl|printf|pwd|rg|sed|sleep|sort|stat|tail|test|tr|tree\
     |true|uniq|wc|which|xargs";
 /// Those that show the file that they name last.
 const SHOWING: [&str; 6] = ["cat", "head", "less", "nl", "sed", "tail"];
 
-/// What a command is about: itself, without the programs that only cut what it prints, and the files that it shows and
-/// writes. Quoted parts of a path are `_`.
+/// The subjects of a command: the command itself, without programs that only cut its output, and the files that it
+/// shows and writes. Quoted parts of a path are `_`.
 #[must_use]
 pub fn command_subjects(command: &[u32]) -> Vec<Subject> {
     let plain = unquoted(command);
@@ -122,7 +122,7 @@ fn unquoted(command: &[u32]) -> Vec<u32> {
     plain
 }
 
-/// Where the string ends that begins with a double quote.
+/// The end of the string that begins with a double quote.
 fn double_quoted(command: &[u32], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
@@ -134,7 +134,7 @@ fn double_quoted(command: &[u32], start: usize) -> Option<usize> {
     }
 }
 
-/// The commands of a command: what is between `|`, `||`, `&&`, `;` and the ends of lines.
+/// The commands of a command: the parts between `|`, `||`, `&&`, `;` and the ends of lines.
 fn parts(command: &[u32]) -> impl Iterator<Item = &[u32]> {
     let mut rest = Some(command);
     std::iter::from_fn(move || {
@@ -150,7 +150,7 @@ fn words(command: &[u32]) -> impl Iterator<Item = &[u32]> {
     command.split(|&point| is_space(point)).filter(|word| !word.is_empty())
 }
 
-/// Whether all programs that a command runs only look something up; of git it is known by what it is to do.
+/// Whether all programs that a command runs only look something up. For git, the subcommand decides.
 fn looks_up(command: &[u32]) -> bool {
     parts(command).all(|part| {
         let words: Vec<&[u32]> = words(part).collect();
@@ -174,7 +174,7 @@ fn is_assigned(word: &[u32]) -> bool {
     name > 0 && word.get(name).is_some_and(|&point| is(point, b'='))
 }
 
-/// A file to which a command's output goes, where that begins at `at`, and whether it is made anew or written on.
+/// A file for a command's output, if one begins at `at`, and whether it is overwritten or appended to.
 fn written(part: &[u32], at: usize) -> Option<(Use, Range<usize>)> {
     if at > 0 && is_in(part[at - 1], "=<-") {
         return None;

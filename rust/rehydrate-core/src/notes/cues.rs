@@ -1,13 +1,13 @@
-//! The words by which people say what was decided and what holds from now on instead of another thing, and models and
-//! servers that they failed.
+//! The words for a decision and for something that holds from now on instead of another thing, and the words with which
+//! models and servers say that they failed.
 //!
-//! What users lay down is found by the table of `analysis/directives/cues.rs`.
+//! Directives of users are found by the table of `analysis/directives/cues.rs`.
 use std::ops::Range;
 
 use super::sentences::sentences;
 use crate::analysis::python_re::{Pattern, is_space};
 
-/// The sentences that say what was decided, and do not ask.
+/// The sentences that state a decision, and do not ask.
 #[must_use]
 pub fn decisions(text: &str) -> Vec<Range<usize>> {
     let says_so = |range: &Range<usize>| {
@@ -23,7 +23,7 @@ pub fn is_correction(sentence: &str) -> bool {
     CORRECTION.is_match(sentence)
 }
 
-/// Why what a writer of summaries returned is not a summary; None where it may be one.
+/// Why a writer's text is not a summary. None if it may be one.
 #[must_use]
 pub fn refusal(text: &str) -> Option<String> {
     /// A shorter text is not a summary of a conversation that was worth one.
@@ -38,7 +38,7 @@ pub fn refusal(text: &str) -> Option<String> {
 }
 
 fn is_refusal(text: &str) -> bool {
-    /// A text so short that speaks of limits is an error's.
+    /// A text this short that speaks of limits is an error message.
     const SHORT: usize = 400;
     FAILED.is_match(text) || (text.chars().nth(SHORT - 1).is_none() && TOO_MANY.is_match(text))
 }

@@ -14,7 +14,7 @@ pub struct FrontMatter {
     pub end: usize,
 }
 
-/// The front matter of a text, in code points; nested values are skipped. None where it has none.
+/// The front matter of a text, in code points; nested values are skipped. None if it has none.
 #[must_use]
 pub fn front_matter(text: &[u32]) -> Option<FrontMatter> {
     let start = usize::from(text.first() == Some(&0xFEFF));
@@ -89,9 +89,9 @@ pub fn tier_of(path: &str) -> &'static str {
     }
 }
 
-/// The pieces of the text after the front matter, and how many lines it has where its first lines are hot memory.
+/// The pieces of the text after the front matter, and its number of lines if its first lines are hot memory.
 ///
-/// Hot lines are one piece: they go into every prompt whole, and nobody searches for a part of them.
+/// Hot lines are one piece: they go into every prompt whole, and no search needs a part of them.
 #[must_use]
 pub fn note_pieces(text: &[u32], tier: &'static str, max_chars: usize) -> (Vec<NotePiece>, usize) {
     let (mut pieces, mut hot_end, mut count) = (Vec::new(), 0, 0);

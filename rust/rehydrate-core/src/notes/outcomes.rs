@@ -1,4 +1,4 @@
-//! What a result of a tool says of its outcome: the first line about an error, the code that a command exited with.
+//! The outcome in a tool's result: the first line about an error, the exit code of a command.
 use std::ops::Range;
 
 use aho_corasick::AhoCorasick;
@@ -14,7 +14,7 @@ const CUES: [&str; 7] = ["Error", "Exception", "error", "fatal", "FAILED", "pani
 /// Characters before the cue.
 const MAX_BEFORE: usize = 200;
 
-/// The first line about an error, in bytes; None where it is longer than a sentence.
+/// The first line about an error, in bytes; None if it is longer than a sentence.
 #[must_use]
 pub fn first_error(text: &str) -> Option<Range<usize>> {
     static FINDER: OnceBox<AhoCorasick> = OnceBox::new();
@@ -38,7 +38,8 @@ fn line_end(text: &str, at: usize) -> usize {
     memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |length| at + length)
 }
 
-/// Where the last cue of a line ends, with what has to follow it, be that the end of the line; the line is `length` bytes.
+/// The end of the last cue of a line, with what has to follow it, which may be the end of the line. The line has
+/// `length` bytes.
 fn cue_end(text: &str, length: usize) -> Option<usize> {
     let mut begins: Vec<usize> = text[..length].char_indices().map(|(at, _)| at).take(MAX_BEFORE + 1).collect();
     if begins.len() <= MAX_BEFORE {

@@ -9,7 +9,7 @@ use crate::analysis::python_re::{is_space, is_word};
 const MAX_NAME: usize = 40;
 const MAX_ATTRIBUTES: usize = 200;
 
-/// Where they begin and end, in bytes and in order; none overlaps another.
+/// Their ranges, in bytes and in order, without overlaps.
 #[must_use]
 pub fn pasted(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Sentences of a plain text, by its stops and lines, and what is under a label in capitals.
+//! Sentences of a plain text, by its stops and lines, and texts under a label in capitals.
 //!
 //! Places are in bytes. Limits are in characters.
 use std::ops::Range;
@@ -32,9 +32,9 @@ pub fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The sentences that a part of a text is in: a word before it may turn it round.
+/// The sentences that a part of a text is in: a word before it may reverse its meaning.
 ///
-/// Where they are longer than a sentence may be, what is returned is longer too.
+/// If they are longer than a sentence may be, the result is longer too.
 #[must_use]
 pub fn whole_sentences(text: &str, part: Range<usize>) -> Range<usize> {
     let before = text[..part.start].char_indices().rev().nth(MAX_SENTENCE - 1);
@@ -51,7 +51,7 @@ pub fn whole_sentences(text: &str, part: Range<usize>) -> Range<usize> {
     stripped(text, whole)
 }
 
-/// What the user put under a label in capitals, to the end of the line.
+/// Text that the user put under a label in capitals, to the end of the line.
 #[must_use]
 pub fn labelled(text: &str) -> Vec<Range<usize>> {
     static LABEL: OnceBox<Regex> = OnceBox::new();
@@ -77,7 +77,7 @@ pub(super) fn trimmed(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     is_sentence.then_some(range)
 }
 
-/// The range without white space around it; where that is all, nothing at its start.
+/// The range without white space around it; if that is all, nothing at its start.
 fn stripped(text: &str, range: Range<usize>) -> Range<usize> {
     let part = text[range.clone()].trim_end_matches(is_space);
     let words = part.trim_start_matches(is_space);
@@ -89,8 +89,8 @@ fn is_space(char: char) -> bool {
     python_re::is_space(char.into())
 }
 
-/// What is between the sentences of a range: white space after a stop, nothing after one of a script without spaces, line
-/// breaks. The last sentence has none after it.
+/// The gaps between the sentences of a range: white space after a stop, nothing after a stop in a script without
+/// spaces, line breaks. The last sentence has no gap after it.
 fn ends(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let mut at = range.start;
     let mut is_after_empty = false;

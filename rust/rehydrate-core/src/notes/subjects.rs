@@ -1,4 +1,4 @@
-//! What the directives of a thread are about: which of them a new one may contradict.
+//! The subjects of a thread's directives: which of them a new one may contradict.
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::directives::directive_spans;
@@ -8,7 +8,7 @@ const SAME_SUBJECT: f64 = 0.34;
 /// Directives that a new one is compared with: those that share its rarest words.
 const MAX_COMPARED: usize = 256;
 
-/// The texts of a thread that lay something down, by word; each is read once.
+/// The texts of a thread with directives, by word. Each is read once.
 #[derive(Debug, Default)]
 pub struct Subjects {
     /// The subjects of a text's directives, ascending.
@@ -36,7 +36,7 @@ impl Subjects {
         self.by_text.insert(number, subjects);
     }
 
-    /// The text that holds and is most about these words, the last of several, if one is about the same.
+    /// The valid text that is most about these words, the last of equals, if one is about the same.
     pub fn nearest(&mut self, subject: &[u32], holds: impl Fn(u64) -> bool) -> Option<u64> {
         let (mut best, mut most) = (None, SAME_SUBJECT);
         for number in self.candidates(subject, holds) {

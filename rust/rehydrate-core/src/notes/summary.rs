@@ -1,4 +1,4 @@
-//! A summary of ours read back, line by line: the store's markdown, or a model's words with what was added to them.
+//! Reading one of our summaries back, line by line: the store's markdown, or a model's words with additions.
 use std::ops::Range;
 
 use crate::caps::code_points::{code_points, is_digit, is_space, lines, run, starts_with, trim_end};
@@ -28,7 +28,7 @@ impl Heading {
         }
     }
 
-    /// The usual kind of what is under it.
+    /// The usual kind of an item under it.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -41,31 +41,31 @@ impl Heading {
     }
 }
 
-/// What a model wrote is a task.
+/// The kind of an item that a model wrote.
 const TASK: &str = "task";
 /// The first line of a summary that takes the place of messages.
 const SUMMARY: &str = "[compacted history summary]";
-/// Above what was added to a model's summary.
+/// Above the additions to a model's summary.
 pub(crate) const WORD_FOR_WORD: &str = "\nAlso, word for word:\n";
 /// Above the names and lines that fill the room.
 pub const NAMES: &str = "Names and lines, by what they were used for and where they stood:";
 /// Characters of a host's line above the first heading.
 const LONGEST_PREFACE: usize = 200;
 
-/// What a line of a summary says. Places are in code points.
+/// A line of a summary. Places are in code points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryLine {
     pub heading: Heading,
     pub kind: &'static str,
     pub text: Range<usize>,
-    /// What was done with a file.
+    /// The uses of a file.
     pub uses: Vec<Range<usize>>,
 }
 
-/// What a summary of ours says; None for any other text.
+/// The lines of one of our summaries. None for any other text.
 ///
-/// Such a text is the markdown alone, below one line of a host's at most. Or it begins as summaries do: then a model may
-/// have written it, and only what was added to it is ours.
+/// Such a text is the markdown alone, after at most one line of a host. Or it begins as summaries do: then a model may
+/// have written it, and only the additions are ours.
 #[must_use]
 pub fn summary_lines(text: &[u32]) -> Option<Vec<SummaryLine>> {
     let mut found = markdown(text).unwrap_or_default();
@@ -96,7 +96,7 @@ pub fn summary_lines(text: &[u32]) -> Option<Vec<SummaryLine>> {
     Some(found)
 }
 
-/// What the store's markdown says; None of a text that has any other line.
+/// The lines of the store's markdown. None for a text with any other line.
 fn markdown(text: &[u32]) -> Option<Vec<SummaryLine>> {
     let mut found = Vec::new();
     let (mut under, mut in_names) = (None, false);
@@ -117,7 +117,7 @@ fn markdown(text: &[u32]) -> Option<Vec<SummaryLine>> {
         if is(NAMES) {
             in_names = true;
         } else if starts_with(words, "- ran ") {
-            // What a command came to is read from its result.
+            // A command's outcome is read from its result.
         } else if starts_with(words, "- ") {
             let labels = [("- [ ] ", "plan"), ("- open error: ", "error"), ("- ", heading.kind())];
             if let Some((label, kind)) = labels.into_iter().find(|(label, _)| starts_with(words, label)) {
@@ -130,7 +130,7 @@ fn markdown(text: &[u32]) -> Option<Vec<SummaryLine>> {
     Some(found)
 }
 
-/// What a line without its label says; one that only has handles says nothing.
+/// A line without its label. A line of only handles is left out.
 fn said(text: &[u32], heading: Heading, kind: &'static str, line: Range<usize>, found: &mut Vec<SummaryLine>) {
     if kind == "file" {
         let (path, uses) = file(text, line);
@@ -148,7 +148,7 @@ fn said(text: &[u32], heading: Heading, kind: &'static str, line: Range<usize>, 
     }
 }
 
-/// A file's path, and what was done with it: `path: edited #4; read #6`, or `path edited #4`.
+/// A file's path, and its uses: `path: edited #4; read #6`, or `path edited #4`.
 fn file(text: &[u32], line: Range<usize>) -> (Range<usize>, Vec<Range<usize>>) {
     let colon = last(&text[line.clone()], ": ");
     let mut done = Vec::new();
@@ -184,7 +184,7 @@ fn last(text: &[u32], part: &str) -> Option<usize> {
     (0..text.len()).rev().find(|&at| starts_with(&text[at..], part))
 }
 
-/// What is between the separators.
+/// The parts between the separators.
 fn split(text: &[u32], separator: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = 0;

@@ -1,9 +1,10 @@
 //! A bucket queue: items by rate.
 
-/// Items by rate, best bucket first, the one pushed last first within a bucket: pushed in order, the newer comes first.
+/// Items by rate, best bucket first. Within a bucket the one pushed last comes first, so if they are pushed in order,
+/// the newer does.
 ///
-/// Rates are not negative, so the bits of a float sort as it does, and their upper part is a bucket: 32 an octave. A heap
-/// over exact rates was measured four times slower, for a packing worth 0.03% more.
+/// Rates are not negative, so the bits of a float sort as it does, and their upper part is a bucket: 32 per octave. A
+/// heap over exact rates was measured four times slower, for a packing worth 0.03% more.
 pub(super) struct BucketQueue {
     heads: Vec<u32>,
     next: Vec<u32>,

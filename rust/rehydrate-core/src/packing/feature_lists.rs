@@ -1,4 +1,4 @@
-//! Feature lists: the features that each item mentions, and the other way round.
+//! Feature lists: the features that each item mentions, and the reverse.
 
 /// Lists of feature ids, one a unit, laid end to end.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ impl FeatureLists {
         self.ids.extend(further.ids);
     }
 
-    /// How many units mention each of `features` features.
+    /// The number of units that mention each of `features` features.
     pub(super) fn mentions_of_each(&self, features: usize) -> Vec<u32> {
         let mut mentions = vec![0_u32; features];
         for &feature in &self.ids {
@@ -42,14 +42,14 @@ impl FeatureLists {
         mentions
     }
 
-    /// The same lists of `units` units with other numbers, without the features whose number is the largest there is.
+    /// The same lists of `units` units with new numbers, without the features that have the largest number.
     pub(super) fn renumbered(&self, units: usize, number: &[u32]) -> Self {
         let mut ids = vec![0; self.ids.len() + 1];
         let mut found = 0;
         let mut ends = Vec::with_capacity(units);
         for unit in 0..units {
             for &feature in self.of(unit) {
-                // Whether a feature stays is a coin's toss: no branch hangs on it.
+                // Whether a feature stays is unpredictable, so no branch depends on it.
                 ids[found] = number[feature as usize];
                 found += usize::from(ids[found] != u32::MAX);
             }
@@ -59,7 +59,7 @@ impl FeatureLists {
         Self { ends, ids }
     }
 
-    /// The other way round: for each feature the units that mention it, ascending. `mentions` says how many do.
+    /// The reverse: for each feature the units that mention it, ascending. `mentions` says how many do.
     pub(super) fn inverted(&self, units: usize, mentions: Vec<u32>) -> Self {
         let mut ends = mentions;
         for feature in 1..ends.len() {

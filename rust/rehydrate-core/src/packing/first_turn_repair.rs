@@ -1,12 +1,12 @@
-//! The first survivor: where a provider wants a user turn first, the user turn before the first survivor is pulled in.
+//! The first survivor: if a provider wants a user turn first, the user turn before the first survivor is pulled in.
 use crate::packing::pack::{Packing, Problem};
 
 /// Make the first kept unit that isn't a system unit one that may lead.
 ///
-/// The nearest unit before it that may lead is pulled in. Where the budget is too small for it, the kept units of least
-/// gain make room; where even that is not enough, the survivors before the first one that may lead are dropped instead.
-/// `skip` marks units that are outside the order (system), `may_lead` those a conversation may begin with. A
-/// conversation that did not begin with a leader in the first place is left as it is. Returns the unit pulled in.
+/// The nearest unit before it that may lead is pulled in. If the budget is too small for it, the kept units of least
+/// gain make room. If even that is not enough, the survivors before the first one that may lead are dropped instead.
+/// `skip` marks units outside the order (system), `may_lead` those that may begin a conversation. A conversation that
+/// did not begin with such a unit stays as it is. Returns the unit pulled in.
 pub fn repair_first_turn(
     problem: &Problem<'_>,
     skip: &[bool],
@@ -33,7 +33,7 @@ pub fn repair_first_turn(
         let next_leader = turns(first..units).find(|&unit| packing.kept[unit] && may_lead[unit]);
         let unpinned = |range| turns(range).filter(|&unit| packing.kept[unit] && !problem.pinned[unit]);
         if problem.pinned[first] {
-            // Pinned units stay whatever it costs, and so does the leader they need; nothing else then.
+            // Pinned units stay whatever they cost, and so does the leader they need. Nothing else is kept then.
             for unit in unpinned(0..units).collect::<Vec<_>>() {
                 drop_unit(problem, packing, unit);
             }

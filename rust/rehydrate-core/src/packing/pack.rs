@@ -1,19 +1,19 @@
 //! Packing into a token budget: plain greedy by score, and coverage greedy by gain per token.
 //!
-//! The items that are packed are units, and after them the blocks of those units that may be kept in part. A unit with
-//! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
+//! The items to pack are units, and after them the blocks of units that may be kept in part. A unit with blocks is its
+//! skeleton, without which none of its blocks can be kept. Without blocks, items are units.
 use crate::interrupt::Pace;
 use crate::packing::bucket_queue::{BucketQueue, NONE};
 pub(crate) use crate::packing::feature_lists::FeatureLists;
 
-/// A packing problem. All slices but the feature weights have one entry an item.
+/// A packing problem. All slices but the feature weights have one entry per item.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// Tokens of each item; of a unit with blocks, those of its skeleton with each of its divided texts one whole gap.
+    /// Tokens of each item. For a unit with blocks, those of its skeleton, in which each divided text is one gap.
     pub token_cost: &'a [u32],
     /// Worth of each item by itself, not negative.
     pub score: &'a [f64],
-    /// Items that are kept whatever they cost; they are charged to the budget first.
+    /// Items that are kept whatever they cost. They are charged to the budget first.
     pub pinned: &'a [bool],
     /// The features each item mentions.
     pub features: &'a FeatureLists,
@@ -26,18 +26,18 @@ pub struct Problem<'a> {
 /// The items that are blocks: all those after the units.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocks<'a> {
-    /// Per unit, the blocks up to and with its own; empty where no unit has blocks.
+    /// Per unit, the blocks up to and with its own; empty if no unit has blocks.
     pub ends: &'a [u32],
-    /// Per block, the text it is of. A text's blocks are one after the other.
+    /// Per block, its text. A text's blocks follow one another.
     pub text: &'a [u32],
-    /// Per text, the tokens of the mark in the place of a gap.
+    /// Per text, the tokens of the mark in place of a gap.
     pub mark_tokens: &'a [u32],
-    /// Tokens that a gap is charged where blocks compete, instead of its mark's: fewer gaps, and longer stretches.
+    /// Tokens that a gap is charged while blocks compete, instead of its mark's: for fewer gaps and longer stretches.
     pub gap_charge: u32,
 }
 
 impl Blocks<'_> {
-    /// How many of `items` are units.
+    /// The number of `items` that are units.
     fn units(&self, items: usize) -> usize {
         items - self.text.len()
     }
@@ -54,7 +54,7 @@ impl Blocks<'_> {
         self.ends.partition_point(|&end| units + end as usize <= item)
     }
 
-    /// The blocks of the same text beside `item`.
+    /// The other blocks of `item`'s text.
     fn beside(&self, item: usize, units: usize) -> impl Iterator<Item = usize> {
         let block = item - units;
         let before = (block > 0 && self.text[block - 1] == self.text[block]).then(|| item - 1);
@@ -62,8 +62,8 @@ impl Blocks<'_> {
         before.into_iter().chain(after)
     }
 
-    /// The tokens that keeping the block `item` adds: its own, and a mark more where it parts a gap in two, or one
-    /// less where it fills one.
+    /// The tokens that keeping the block `item` adds: its own, and a mark more if it divides a gap in two, or one less
+    /// if it fills one.
     pub(crate) fn cost(&self, item: usize, units: usize, problem: &Problem<'_>, kept: &[bool]) -> i64 {
         i64::from(problem.token_cost[item]) + self.marks_of(item, units) * self.more_gaps(item, units, kept)
     }
@@ -78,12 +78,12 @@ impl Blocks<'_> {
         i64::from(self.mark_tokens[self.text[item - units] as usize])
     }
 
-    /// How many gaps more there are with `item`: one where it parts a gap, one less where it fills one.
+    /// The change in the number of gaps with `item`: one more if it divides a gap, one less if it fills one.
     fn more_gaps(&self, item: usize, units: usize, kept: &[bool]) -> i64 {
         i64::try_from(self.beside(item, units).filter(|&other| !kept[other]).count()).unwrap_or(2) - 1
     }
 
-    /// What the gaps of a unit's texts are charged beyond their marks while nothing of them is kept.
+    /// The charge for the gaps of a unit's texts beyond their marks while nothing of them is kept.
     fn surcharge(&self, unit: usize, units: usize) -> i64 {
         let texts =
             self.text[self.of(unit, units).start - units..self.of(unit, units).end - units].chunk_by(|a, b| a == b);
@@ -91,21 +91,21 @@ impl Blocks<'_> {
     }
 }
 
-/// Which items are kept, and what each was worth when it was taken.
+/// The kept items, and the worth of each when it was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packing {
     /// One entry an item.
     pub kept: Vec<bool>,
-    /// Gain of each kept item at the moment it was taken, given what had been taken before; for a dropped one its gain
-    /// when it was last looked at, an upper bound of what keeping it would add.
+    /// Gain of each kept item at the moment it was taken, given those taken before. For a dropped one, its gain when it
+    /// was last computed, an upper bound of what keeping it would add.
     pub gain: Vec<f64>,
     /// Tokens of the kept items and of the marks in their gaps. Over the budget only when the pinned ones alone are.
     pub used_tokens: u64,
-    /// The objective that packing reached; a later repair of the first survivor leaves it as it is.
+    /// The objective that packing reached. A later repair of the first survivor does not change it.
     pub value: f64,
 }
 
-/// Keep units best score first; one that does not fit is skipped and the walk goes on; ties go to the newer.
+/// Keep units, best score first. One that does not fit is skipped and the walk goes on. Ties go to the newer.
 #[must_use]
 pub fn pack_greedy(problem: &Problem<'_>) -> Packing {
     pack_greedy_with_blocks(problem, &Blocks::default())
@@ -163,7 +163,7 @@ impl<'a> Room<'a> {
         room
     }
 
-    /// Tokens that keeping `item` would add; less than none where a block is smaller than the mark of the gap it fills.
+    /// Tokens that keeping `item` would add. Negative if a block is smaller than the mark of the gap it fills.
     fn cost(&self, item: usize) -> i64 {
         if item < self.units {
             i64::from(self.problem.token_cost[item])
@@ -172,7 +172,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Tokens that `item` is charged where it competes.
+    /// Tokens that `item` is charged if it competes.
     fn price(&self, item: usize) -> i64 {
         if item < self.units {
             i64::from(self.problem.token_cost[item]) + self.blocks.surcharge(item, self.units)
@@ -199,11 +199,12 @@ impl<'a> Room<'a> {
     }
 }
 
-/// A look at an item that waits takes as long as so many steps of reading.
+/// Checking a waiting item takes as long as this many steps of reading.
 const STEPS_OF_ONE: usize = 64;
 /// Exponents `a` of the passes by `gain / tokens^a`, from gain per token to gain alone.
 const EXPONENTS: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
-/// From this many items on gain per token alone, against the best single unit: the other passes add under 1% there.
+/// From this many items on only gain per token, compared with the best single unit: the other passes add under 1%
+/// there.
 const MANY_ITEMS: usize = 2_000;
 
 /// Keep the units that maximise `sum of scores + sum of weights of the features mentioned at least once`.
@@ -238,14 +239,14 @@ fn better<'a>(best: Pass<'a>, next: Pass<'a>) -> Pass<'a> {
     if next.value > best.value { next } else { best }
 }
 
-/// Scores and weights as whole numbers, and who shares which feature.
+/// Scores and weights as whole numbers, and the items that share each feature.
 struct Worths {
     /// Whole-number worth of 1.0.
     one: f64,
     /// Per item, its score and the weights of all its features.
     full_gain: Vec<u64>,
-    /// Per item, those of its features that others mention too, numbered anew. A feature of one item alone (most are)
-    /// is part of that item's gain whatever else is taken, and nothing needs to be kept up to date for it.
+    /// Per item, its features that others mention too, with new numbers. A feature of one item alone (most are) is part
+    /// of that item's gain whatever else is taken, and needs no updates.
     shared: FeatureLists,
     /// Weight of each shared feature.
     weight: Vec<u32>,
@@ -273,7 +274,7 @@ impl Worths {
         Self { one, full_gain: full_gain.collect(), items_of_shared: shared.inverted(units, mentions), shared, weight }
     }
 
-    /// The pinned items, and of the units the one of most gain that fits beside them, with what fits of its blocks.
+    /// The pinned items, and the unit of most gain that fits in addition, with as many of its blocks as fit.
     fn best_single<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Pass<'a> {
         let mut pass = self.pinned(problem, blocks);
         let fitting =
@@ -289,7 +290,7 @@ impl Worths {
         pass
     }
 
-    /// A pass that has taken the pinned items and nothing else.
+    /// A pass that has only taken the pinned items.
     fn pinned<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Pass<'a> {
         let room = Room::empty(problem, blocks);
         let mut pass = Pass { room, gain: self.full_gain.clone(), covered: vec![false; self.weight.len()], value: 0 };
@@ -299,7 +300,7 @@ impl Worths {
         pass
     }
 
-    /// One pass: take what has the largest `gain / tokens^exponent` and fits, again and again.
+    /// One pass: take the item with the largest `gain / tokens^exponent` that fits, again and again.
     fn greedy<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>, exponent: f64) -> Pass<'a> {
         let mut pass = self.pinned(problem, blocks);
         let units = pass.room.units;
@@ -341,7 +342,7 @@ impl Worths {
                     queue.push(block, rate(&pass, block));
                 }
             } else {
-                // A block beside one that is kept parts no gap in two: it has become cheaper.
+                // A block next to a kept one does not divide a gap: it has become cheaper.
                 for block in blocks.beside(item, units).filter(|&block| !pass.room.kept[block]) {
                     queue.push(block, rate(&pass, block));
                 }
@@ -351,7 +352,7 @@ impl Worths {
     }
 }
 
-/// The largest of some worths, none of them negative; several at a time, since none need wait for the one before it.
+/// The largest of some worths, none of them negative, several at a time, since they do not depend on each other.
 fn largest(worths: &[f64]) -> f64 {
     let (eights, rest) = worths.as_chunks::<8>();
     let of_eights = eights.iter().fold([0.0_f64; 8], |most, some| std::array::from_fn(|at| most[at].max(some[at])));
@@ -363,7 +364,7 @@ fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>, Vec<
     let (mut weight, mut items) = (vec![0; mentions.len() + 1], vec![0; mentions.len() + 1]);
     let mut next = 0;
     let number = mentions.iter().zip(weights).map(|(&mentions, &of_feature)| {
-        // Whether a feature is shared is a coin's toss: no branch hangs on it.
+        // Whether a feature is shared is unpredictable, so no branch depends on it.
         let number = if mentions > 1 { next } else { NONE };
         (weight[next as usize], items[next as usize]) = (of_feature, mentions);
         next += u32::from(mentions > 1);
@@ -384,8 +385,8 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// The gain of taking `item` next, and its tokens. Of a unit with blocks, the bundle of its skeleton
-    /// and those blocks that are worth more per token than the bundle is.
+    /// The gain of taking `item` next, and its tokens. For a unit with blocks, those of the bundle of its skeleton and
+    /// the blocks that are worth more per token than the bundle.
     fn offer(&self, item: usize) -> (u64, u32) {
         let tokens = |price: i64| u32::try_from(price.max(1)).unwrap_or(u32::MAX);
         let alone = (self.gain[item], self.room.price(item));
@@ -399,7 +400,7 @@ impl Pass<'_> {
         };
         let per_token = |(gain, cost): (u64, i64)| gain as f64 / cost.max(1) as f64;
         let mut best = alone;
-        // Dinkelbach's iteration for the best ratio; it converges in a few steps, and any of them is a fair offer.
+        // Dinkelbach's iteration for the best ratio. It converges in a few steps, and each of them is a valid offer.
         for _ in 0..4 {
             let least = per_token(best);
             let worthy = fitting().filter(|&block| block.0 > 0 && per_token(block) > least);

@@ -1,4 +1,4 @@
-//! Prompts as a provider shortens them by its policy before it reads them.
+//! Prompts as a provider's policy shortens them before it reads them.
 use super::Segment;
 
 /// Tokens of a summary that the provider writes.
@@ -6,7 +6,7 @@ pub const SUMMARY_TOKENS: i64 = 2_000;
 /// Tokens of the text in place of a result that it left out.
 const CLEARED_TOKENS: i64 = 10;
 
-/// How a provider shortens.
+/// The rules by which a provider shortens a prompt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policy {
     /// Tokens above which a summary takes the place of the conversation.
@@ -15,14 +15,14 @@ pub struct Policy {
     pub clear_at: Option<i64>,
     /// The newest results that stay then.
     pub keep_results: usize,
-    /// Where fewer tokens could be left out, nothing is.
+    /// If fewer tokens could be left out, nothing is.
     pub clear_at_least: i64,
 }
 
-/// What a provider reads for one request.
+/// The prompts that a provider reads for one request.
 #[derive(Debug)]
 pub struct Sent<'a> {
-    /// To write a summary, where it writes one.
+    /// To write a summary, if it writes one.
     pub summarized: Option<Vec<Segment<'a>>>,
     /// To answer.
     pub answered: Vec<Segment<'a>>,
@@ -43,7 +43,7 @@ impl Shortened {
         Self { policy, summarized: Vec::new() }
     }
 
-    /// What is read of a prompt in which the segments `results` are results of tool calls.
+    /// The prompts that are read, for one in which the segments `results` are results of tool calls.
     pub fn sent<'a>(&mut self, mut segments: Vec<Segment<'a>>, results: &[usize]) -> Sent<'a> {
         self.clear(&mut segments, results);
         let Some(limit) = self.policy.compact_at else { return Sent { summarized: None, answered: segments } };

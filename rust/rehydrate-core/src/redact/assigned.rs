@@ -1,6 +1,7 @@
 //! A name and its value, as programs, shells, JSON, YAML and XML write them; the values in quotes and without.
 //!
-//! What may be read in several ways is read in the order in which a backtracking regular expression would try them.
+//! Text that can be read in several ways is read in the order in which a backtracking regular expression would try
+//! them.
 use std::ops::Range;
 
 use super::reading::{
@@ -13,7 +14,7 @@ const MOST: usize = 512;
 /// Fewest of a password.
 const PASSWORD: usize = 6;
 
-/// Where a value may begin after its name, which ends at `at`, and the quotation mark before it.
+/// The possible beginnings of a value after its name, which ends at `at`, and the quotation mark before it.
 fn values(text: &str, at: usize) -> impl Iterator<Item = (usize, Option<&str>)> {
     let set = equals(text, after_name(text, at)).into_iter().chain(named_value(text, at));
     set.flat_map(move |at| repeats(at, 12, |at| gap(text, at)))
@@ -36,7 +37,7 @@ fn after_name(text: &str, at: usize) -> usize {
     repeated(closed.unwrap_or(coloured), 12, |at| gap(text, at))
 }
 
-/// Where what assigns may end: `=`, `:` and the like.
+/// The possible ends of the assignment sign: `=`, `:` and the like.
 fn equals(text: &str, at: usize) -> Vec<usize> {
     match char_at(text, at) {
         Some(':') => literal(text, at, ":=").into_iter().chain([at + 1]).collect(),
@@ -53,7 +54,7 @@ fn equals(text: &str, at: usize) -> Vec<usize> {
     }
 }
 
-/// `name: DB_PASSWORD, value: hunter2` in YAML, JSON and XML: where the second colon ends.
+/// `name: DB_PASSWORD, value: hunter2` in YAML, JSON and XML: the end of the second colon.
 fn named_value(text: &str, at: usize) -> Option<usize> {
     let between = |at| {
         let mark = |char| matches!(char, ',' | '+' | '>' | '|');
@@ -69,8 +70,8 @@ fn named_value(text: &str, at: usize) -> Option<usize> {
     one(text, end, |char| matches!(char, ':' | '='))
 }
 
-/// Whether a value without quotes goes on with the character at `at`: up to white space or a quotation mark, and to
-/// what separates it from the next name; so `&` and `;` may be parts of a password.
+/// Whether a value without quotes goes on with the character at `at`: up to white space, a quotation mark, or a
+/// separator before the next name. So `&` and `;` may be parts of a password.
 fn is_bare(text: &str, at: usize) -> bool {
     let Some(char) = char_at(text, at) else { return false };
     let next = at + char.len_utf8();
@@ -98,7 +99,7 @@ fn is_tag(text: &str, at: usize) -> bool {
         .is_some_and(|end| matches!(char_at(text, end), Some(' ' | '/' | '>')))
 }
 
-/// Where a value without quotes ends.
+/// The end of a value without quotes.
 fn bare(text: &str, at: usize, least: usize, most: usize) -> Option<usize> {
     let (mut end, mut chars) = (at, 0);
     while chars < most && is_bare(text, end) {
@@ -108,14 +109,14 @@ fn bare(text: &str, at: usize, least: usize, most: usize) -> Option<usize> {
     (chars >= least).then_some(end)
 }
 
-/// Where a value in quotes may go on from `at`: past an escaped mark, and past one character.
+/// The places where a value in quotes may go on from `at`: past an escaped mark, and past one character.
 fn quoted_ends(text: &str, at: usize, quote: &str) -> impl Iterator<Item = usize> {
     let char = char_at(text, at).filter(|char| !matches!(char, '\r' | '\n' | '\x1b') && !text[at..].starts_with(quote));
     let pair = literal(text, at, "\\").and_then(|at| one(text, at, |char| "\"'\\".contains(char)));
     char.into_iter().flat_map(move |char| pair.into_iter().chain([at + char.len_utf8()]))
 }
 
-/// Where a value ends that goes up to the same quotes.
+/// The end of a value that ends at the same quotes.
 fn quoted(text: &str, at: usize, quote: &str, least: usize) -> Option<usize> {
     let mut dead = [0; DEAD_BYTES];
     let mut end = quoted_least(text, at..at, quote, least, &mut dead)?;
@@ -129,7 +130,7 @@ fn quoted(text: &str, at: usize, quote: &str, least: usize) -> Option<usize> {
 /// Bytes of the longest beginning: twelve characters.
 const DEAD_BYTES: usize = 64;
 
-/// The first way to read `left` characters on from `read`; `dead` has the places where so many are too many.
+/// The first way to read `left` characters on from `read`; `dead` has the places where that many are too many.
 fn quoted_least(
     text: &str,
     read: Range<usize>,
@@ -164,12 +165,12 @@ pub(super) fn argument(text: &str, at: usize) -> Option<Match> {
     maybe_quoted(text, at).find_map(|(at, quote)| value(text, at, quote, PASSWORD))
 }
 
-/// The value, of at least so many characters, of a name that ends at `at`.
+/// The value, of at least this many characters, of a name that ends at `at`.
 fn assigned(text: &str, at: usize, least: usize) -> Option<Match> {
     values(text, at).find_map(|(at, quote)| value(text, at, quote, least))
 }
 
-/// Names of passwords in ten languages; those that are not ASCII also as JSON writes them.
+/// Names of passwords in ten languages. Those that are not ASCII also as JSON writes them.
 macro_rules! password {
     ($more:literal) => {
         concat!(
@@ -193,7 +194,7 @@ macro_rules! password {
     };
 }
 
-/// What such names begin with.
+/// The beginnings of such names.
 pub(super) const PASSWORD_LITERALS: &str = concat!(
     "password|passwd|passphrase|passcode|passwort|kennwort|contrasena|senha|wachtwoord|haslo|heslo|parola|motdepasse",
     "|mot de passe|contraseña|hasło|şifre|lösenord|пароль|Пароль|ПАРОЛЬ|密码|密碼|口令|パスワード|비밀번호|סיסמה|סיסמא",
@@ -274,7 +275,7 @@ pub(super) fn authorization(text: &str, at: usize) -> Option<Match> {
         .find_map(|(at, quote)| TOKEN.at(text, at).map(|found| Match { is_quoted: quote.is_some(), ..found }))
 }
 
-/// `DB_PASSWORD=...` up to white space, whatever it is made of.
+/// `DB_PASSWORD=...` up to white space, with any characters.
 pub(super) fn password_variable(text: &str, at: usize) -> Option<Match> {
     let names = ["PASSWORD=", "PASSWD=", "PASSPHRASE="].iter().find_map(|name| literal(text, at, name));
     let short = || {

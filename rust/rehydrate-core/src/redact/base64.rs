@@ -1,9 +1,9 @@
-//! Base64: what a run of it encodes, where that is a text.
+//! Base64: the text that a run of it encodes, if it is text.
 use std::ops::Range;
 
 use crate::interrupt::Pace;
 
-/// Characters that tell a text from a picture: of one in 100,000 all bytes would be printable.
+/// Characters that distinguish a text from a picture: only one picture in 100,000 has this many printable bytes.
 const SCREENED: usize = 16;
 /// Fewest characters of a line but the last.
 const LINE: usize = 24;
@@ -55,7 +55,7 @@ fn next_line(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     (bytes.get(feed) == Some(&b'\n')).then(|| (feed + 1, line_end(bytes, feed + 1)))
 }
 
-/// The text that a run encodes, line by line; "" where it is none.
+/// The text that a run encodes, line by line; "" if it isn't text.
 pub(super) fn decoded_text(run: &str) -> String {
     let mut text = String::new();
     if line_text(&run[..SCREENED]).is_some() {
@@ -78,8 +78,8 @@ fn is_control(char: char) -> bool {
     !matches!(char, '\t' | '\n' | '\r' | '\x1b' | ' '..='~' | '\u{a0}'..)
 }
 
-/// The bytes of base64 in either alphabet, without its padding. What is left of the last character's bits is dropped,
-/// and a last character that says nothing.
+/// The bytes of base64 in either alphabet, without its padding. Left-over bits of the last character are dropped, and
+/// so is a last character that says nothing.
 fn decoded(digits: &str) -> Option<Vec<u8>> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

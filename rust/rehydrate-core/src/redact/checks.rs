@@ -1,4 +1,4 @@
-//! Whether what a pattern found is a secret: no placeholder, no name, path or expression of code, no word.
+//! Whether a pattern's match is a secret: not a placeholder, not a name, path or expression of code, not a word.
 use super::reading::{Match, Pattern, char_at, is_word};
 use crate::analysis::python_re::{is_alpha, is_digit, is_space};
 
@@ -43,7 +43,7 @@ static NAME_LIKE: Pattern = Pattern::new(code!(
     r"|(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)[0-9]{0,3}(?:[-._/:](?:[a-z]+|[A-Z]+|[A-Z][a-z]+)?[0-9]{0,3})*$"
 ));
 
-/// Whether a value is there in the place of a secret, as `${PASSWORD}` or `your-key-here`.
+/// Whether a value is in place of a secret, as `${PASSWORD}` or `your-key-here`.
 pub(super) fn is_placeholder(value: &str) -> bool {
     static PLACEHOLDER: Pattern = Pattern::new(concat!(
         r"(?i:\$(?:[A-Z_][A-Z0-9_]*|[A-Za-z_.]+)?$|.*\$\{[A-Za-z_]\w*(?:[:}?-]|$)|.*\$\((?-i:[a-z])",
@@ -87,7 +87,7 @@ fn is_letter(char: char) -> bool {
     is_alpha(char.into())
 }
 
-/// Digits of any script, superscripts and numbers in circles included: what Python's `str.isdigit` takes.
+/// Digits of any script, superscripts and numbers in circles included, as in Python's `str.isdigit`.
 fn is_number(char: char) -> bool {
     let others = matches!(char,
         '²' | '³' | '¹' | '\u{1369}'..='\u{1371}' | '\u{19DA}' | '⁰' | '⁴'..='⁹' | '₀'..='₉' | '①'..='⑨' | '⑴'..='⑼'
@@ -96,14 +96,14 @@ fn is_number(char: char) -> bool {
     others || is_digit(char.into())
 }
 
-/// Whether what looks like a path or names holds a part as no path or name has.
+/// Whether a value that looks like a path or names has a part that no path or name has.
 fn has_random_part(value: &str) -> bool {
     value
         .split(['/', '.', '_', ':', '-'])
         .any(|part| part.chars().count() >= 16 && kinds(part) >= 3 && entropy_bits(part) >= 3.5)
 }
 
-/// How many kinds of characters it holds: small and large letters, digits, signs.
+/// The number of kinds of characters in it: small and large letters, digits, signs.
 fn kinds(value: &str) -> usize {
     let kinds = [char::is_lowercase, char::is_uppercase, is_number, is_mixed];
     kinds.into_iter().filter(|kind| has(value, kind)).count()
@@ -143,8 +143,8 @@ pub(super) fn is_password(it: &Candidate) -> bool {
     !is_expression(it) && (has_digit || has(value, is_mixed) || is_jumbled(core))
 }
 
-/// Whether code gives the value, as in `password = make_one(1)`. What is in quotes is a value, and so is what a shell
-/// assigns.
+/// Whether the value is code, as in `password = make_one(1)`. Text in quotes is a value, and so is the right side of a
+/// shell's assignment.
 fn is_expression(it: &Candidate) -> bool {
     // A call, an index, an attribute, a type.
     static EXPRESSION: Pattern = Pattern::new(r"[!&*]?(?:await |new )?[A-Za-z_$][\w$.:]*(?:->|\?\.|[(\[<]|::)");
@@ -154,7 +154,7 @@ fn is_expression(it: &Candidate) -> bool {
     let Some(end) = EXPRESSION.end(it.value(), 0) else {
         return matches!(char_at(it.text, it.found.value.end), Some('(' | '['));
     };
-    // What it is called with are names and short words.
+    // Arguments of a call are names and short words.
     let rest = &it.value()[end..];
     rest.chars().count() < 8 || kinds(rest) < 3 || is_names(rest)
 }

@@ -1,4 +1,4 @@
-//! Secrets that commands are given: options, and what some programs take after a letter.
+//! Secrets in commands: options, and arguments that some programs take after a letter.
 use std::iter::successors;
 
 use super::assigned::argument;
@@ -7,18 +7,18 @@ use super::reading::{Match, Pattern, char_at, is_blank, is_space, is_word, liter
 /// Characters between the name of a program and its option.
 const MOST_BETWEEN: usize = 200;
 
-/// `at` and the places after it in the same command, up to so many characters on.
+/// `at` and the places after it in the same command, up to this many characters on.
 fn onward(text: &str, at: usize, most: usize) -> impl Iterator<Item = usize> {
     let next = move |&at: &usize| one(text, at, |char| !matches!(char, '\n' | '\\' | '|' | ';' | '&'));
     successors(Some(at), next).take(most + 1)
 }
 
-/// Where the word ends that ends at `at`, if it does.
+/// The end of the word, if one ends at `at`.
 fn word(text: &str, at: usize) -> Option<usize> {
     (!char_at(text, at).is_some_and(is_word)).then_some(at)
 }
 
-/// An option of one letter and what is between it and its value.
+/// An option of one letter and the text between it and its value.
 fn option(text: &str, at: usize, letters: &[&str]) -> Option<usize> {
     let dash = one(text, at, is_blank)?;
     letters.iter().find_map(|letter| literal(text, dash, letter))
@@ -65,7 +65,7 @@ pub(super) fn command_secret(text: &str, at: usize) -> Option<Match> {
             argument(text, literal(text, user, "%")?)
         })
     } else if let Some(end) = literal(text, at, "htpasswd") {
-        // From the first to the last letter that may be the option: each place is looked at once.
+        // From the first to the last letter that may be the option. Each place is checked once.
         let letters =
             onward(text, word(text, end)?, 20).enumerate().filter(|&(_, at)| literal(text, at, "b").is_some());
         let letters: Vec<(usize, usize)> = letters.collect();

@@ -1,4 +1,5 @@
-//! Literal matching: where any of some hundred short strings begins in a text, whatever its case, in one pass over it.
+//! Literal matching: the places where any of some hundred short strings begins in a text, in any case, in one pass over
+//! it.
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input};
 
 use crate::interrupt::{STRETCH_BYTES, checkpoint};
@@ -6,7 +7,7 @@ use crate::interrupt::{STRETCH_BYTES, checkpoint};
 /// Strings to look for, in groups, made ready once.
 pub(super) struct LiteralMatcher {
     automaton: AhoCorasick,
-    /// Of each literal its group and its bytes.
+    /// The group and the bytes of each literal.
     known: Vec<(usize, usize)>,
 }
 
@@ -14,7 +15,7 @@ pub(super) struct LiteralMatcher {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub group: usize,
-    /// Where each begins, ascending.
+    /// The beginning of each, ascending.
     pub starts: Vec<usize>,
 }
 
@@ -33,7 +34,7 @@ impl LiteralMatcher {
         Self { automaton, known: literals().map(|(group, literal)| (group, literal.len())).collect() }
     }
 
-    /// All literals in `text`, also those within others; the groups in order, those without any left out.
+    /// All literals in `text`, also those within others. The groups are in order, without empty ones.
     pub fn find(&self, text: &str) -> Vec<Found> {
         let bytes = text.as_bytes();
         let longest = self.known.iter().map(|&(_, bytes)| bytes - 1).max().unwrap_or(0);
@@ -41,7 +42,7 @@ impl LiteralMatcher {
         for start in (0..bytes.len()).step_by(STRETCH_BYTES) {
             checkpoint();
             let end = bytes.len().min(start + STRETCH_BYTES);
-            // What ends up to `start` was found in the stretch before.
+            // Matches that end up to `start` were found in the stretch before.
             let stretch = Input::new(bytes).range(start.saturating_sub(longest)..end);
             for one in self.automaton.find_overlapping_iter(stretch).filter(|one| one.end() > start) {
                 let (group, length) = self.known[one.pattern().as_usize()];

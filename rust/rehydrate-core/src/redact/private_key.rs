@@ -10,7 +10,7 @@ fn is_material(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '+' | '/' | '=')
 }
 
-/// What is between the lines of a key: quotes, numbers of lines, marks of a diff.
+/// The gap between two lines of a key: quotes, line numbers, marks of a diff.
 fn gap(text: &str, at: usize) -> Option<usize> {
     let mark = |char| super::reading::is_space(char) || "\"',+>|".contains(char);
     one(text, at, mark).or_else(|| escaped(text, at, &["n", "r"])).or_else(|| line_number(text, at))
@@ -33,12 +33,12 @@ fn next_line(text: &str, at: usize) -> Option<usize> {
     gaps.into_iter().filter(|&end| end > at).find_map(|at| line(text, at))
 }
 
-/// Where the last of the lines ends that follow.
+/// The end of the last of the lines that follow.
 fn last_line(text: &str, at: usize) -> usize {
     super::reading::repeated(at, usize::MAX - 1, |at| next_line(text, at))
 }
 
-/// Where the lines end of a key that is cut off, after gaps and headers. What leads nowhere is tried once in a text.
+/// The end of the lines of a key that is cut off, after gaps and headers. Each place is tried once in a text.
 fn cut_off(text: &str, at: usize, tried: &mut FxHashSet<usize>) -> Option<usize> {
     let mut open = vec![(at, 0)];
     while let Some((at, way)) = open.pop() {
@@ -59,7 +59,7 @@ fn cut_off(text: &str, at: usize, tried: &mut FxHashSet<usize>) -> Option<usize>
     None
 }
 
-/// The key whose first line begins at `at`; `tried` is kept for the next one of the same text.
+/// The key whose first line begins at `at`. `tried` is kept for the next one of the same text.
 pub(super) fn private_key(text: &str, at: usize, tried: &mut FxHashSet<usize>) -> Option<Match> {
     static BEGIN: Pattern = Pattern::new("-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----");
     static END: Pattern = Pattern::new("-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----");
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_numbers_and_headers_alike_are_tried_once() {
-        // Each line may be read in two ways: a search that forgets what it tried would double its work with each.
+        // Each line may be read in two ways. A search that forgets its attempts would double its work with each.
         let many = format!("{BEGIN}{}", "\n1: ".repeat(100_000));
         assert_eq!(end_of(&many), None);
         assert_eq!(end_of(&format!("{many}\n{}!", "a".repeat(20))), Some(many.len() + 21));

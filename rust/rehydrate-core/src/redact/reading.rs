@@ -1,4 +1,5 @@
-//! Reading a text from a place in it: what the patterns of secrets are made of, each from the byte where it begins.
+//! Reading a text from a place in it: the building blocks of the patterns of secrets, each from the byte where it
+//! begins.
 use std::iter::successors;
 use std::ops::{Range, RangeInclusive};
 
@@ -7,7 +8,7 @@ use regex::Regex;
 
 use crate::analysis::python_re;
 
-/// A match at one place: how far it goes, the part of it that is secret, and what is known of that.
+/// A match at one place: its end, its secret part, and whether that is in quotes or after a scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Match {
     pub end: usize,
@@ -23,9 +24,9 @@ impl Match {
     }
 }
 
-/// A regular expression in Python's classes, matched where it is asked for, compiled when it is first.
+/// A regular expression in Python's classes, matched at a given place, compiled at its first use.
 ///
-/// Its group `secret` is what is removed, else all. A last group `after` is only looked at.
+/// Its group `secret` is removed, or the whole match if it has none. A last group `after` is only read.
 pub(super) struct Pattern {
     source: &'static str,
     compiled: OnceBox<Regex>,
@@ -44,7 +45,7 @@ impl Pattern {
         self.regex().is_match(text)
     }
 
-    /// Where a match from `at` ends.
+    /// The end of a match from `at`.
     pub fn end(&self, text: &str, at: usize) -> Option<usize> {
         self.regex().find(&text[at..]).map(|found| at + found.end())
     }
@@ -88,36 +89,36 @@ fn is_digit(char: char) -> bool {
     python_re::is_digit(char.into())
 }
 
-/// Where `literal` ends that begins at `at`.
+/// The end of `literal`, if it is at `at`.
 pub(super) fn literal(text: &str, at: usize, literal: &str) -> Option<usize> {
     text.as_bytes()[at..].starts_with(literal.as_bytes()).then_some(at + literal.len())
 }
 
-/// Where one such character ends.
+/// The end of one such character.
 pub(super) fn one(text: &str, at: usize, is_so: impl Fn(char) -> bool) -> Option<usize> {
     char_at(text, at).filter(|&char| is_so(char)).map(|char| at + char.len_utf8())
 }
 
-/// Where the longest run of such characters ends, if there are enough of them.
+/// The end of the longest run of such characters, if there are enough of them.
 pub(super) fn some(text: &str, at: usize, count: RangeInclusive<usize>, is_so: impl Fn(char) -> bool) -> Option<usize> {
     let run = text[at..].chars().take(*count.end()).take_while(|&char| is_so(char));
     let (chars, end) = run.fold((0, at), |(chars, end), char| (chars + 1, end + char.len_utf8()));
     (chars >= *count.start()).then_some(end)
 }
 
-/// Where up to `most` steps may end, the most steps first.
+/// The possible ends of up to `most` steps, the most steps first.
 pub(super) fn repeats(at: usize, most: usize, step: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
     let mut ends: Vec<usize> = successors(Some(at), |&at| step(at)).take(most + 1).collect();
     ends.reverse();
     ends
 }
 
-/// Where the most steps end, up to `most`.
+/// The end of the most steps, up to `most`.
 pub(super) fn repeated(at: usize, most: usize, step: impl Fn(usize) -> Option<usize>) -> usize {
     successors(Some(at), |&at| step(at)).take(most + 1).last().unwrap_or(at)
 }
 
-/// Up to seven backslashes, as often as JSON escaped its own escapes; where they end.
+/// The end of up to seven backslashes: as many as JSON makes when it escapes its own escapes.
 fn backslashes(text: &str, at: usize) -> usize {
     repeated(at, 7, |at| literal(text, at, "\\"))
 }

@@ -1,8 +1,8 @@
 //! The table of secrets: the patterns of keys, tokens and passwords, each with a name.
 //!
 //! A pattern is tried only where one of its literals begins, or a few characters before. A key begins where its mark
-//! does, whatever is before it: an escape sequence of a terminal, a percent sign, a letter. Only marks that are ends of
-//! words too ask for something else before them. The more exact patterns come first: where two overlap, the first gives
+//! does, whatever is before it: an escape sequence of a terminal, a percent sign, a letter. Only marks that are also
+//! ends of words need something else before them. The more exact patterns come first: if two overlap, the first gives
 //! the name.
 use rustc_hash::FxHashSet;
 
@@ -19,11 +19,11 @@ use super::reading::{Match, Pattern, char_before, literal, some};
 /// One kind of secret.
 pub(super) struct Kind {
     pub name: &'static str,
-    /// In lower case, with `|` between them. `[...]` is one of these letters, before a `?` maybe none.
+    /// In lower case, with `|` between them. `[...]` is one of these letters, or with a `?` after it possibly none.
     literals: &'static str,
     /// Characters of a match before its literal, at most.
     pub lead: usize,
-    /// What else the text must hold, in lower case.
+    /// A literal that the text must also hold, in lower case.
     pub needs: &'static str,
     read: Read,
     check: fn(&Candidate) -> bool,
@@ -106,7 +106,7 @@ fn sk_api_key(text: &str, at: usize) -> Option<Match> {
 
 fn jwt(text: &str, at: usize) -> Option<Match> {
     let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-');
-    // A long run is read from its beginning, else each "eyJ" in it for some way only.
+    // A long run is read from its beginning, otherwise only some way from each "eyJ" in it.
     let most = if char_before(text, at).is_some_and(is_part) { 600 } else { usize::MAX };
     let head = some(text, literal(text, at, "eyJ")?, 8..=most, is_part)?;
     let body = some(text, literal(text, head, ".eyJ")?, 4..=usize::MAX, is_part)?;

@@ -1,12 +1,12 @@
-//! Greedy covers: the steps to keep so that much of what is needed is in them.
+//! Greedy covers: the steps to keep so that many of the needs are in them.
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashSet;
 
-/// The numbers of what is needed that a step has.
+/// The numbers of the needs that a step has.
 pub type Needs = FxHashSet<usize>;
 
-/// The steps chosen by new needs per cost, while they fit and add something to what is covered.
+/// The steps chosen by new needs per cost, while they fit and cover more needs.
 #[must_use]
 pub fn cover(needs: &[Needs], costs: &[i64], budget: i64, covered: &Needs) -> Vec<usize> {
     chosen(needs, costs, budget, costs, covered.clone())

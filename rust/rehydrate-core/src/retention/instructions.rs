@@ -1,4 +1,4 @@
-//! The rules that a user lays down for the rest of a session: which sentences bind, and how many of them are still there.
+//! The rules of a user for the rest of a session: the sentences that bind, and how many of them are still there.
 use rustc_hash::FxHashSet;
 use unicase::UniCase;
 
@@ -6,7 +6,7 @@ use super::single_spaced;
 use crate::analysis::python_re::{Pattern, is_space, is_word, lines, words};
 use crate::sessions::stripped;
 
-/// At the head of a clause these bind; elsewhere ("I don't know", "they never stop") it is talk.
+/// At the head of a clause these make a rule. Elsewhere ("I don't know", "they never stop") it is talk.
 static BINDING: Pattern = Pattern::new(
     concat!(
         r"(?:^|[,;:(*-] ?|«(?:please|and|but|then|should|must|to) )",
@@ -26,7 +26,7 @@ static MUST: Pattern = Pattern::new("«must(?:n't)?", "");
 /// After "must" it is talk.
 static TALK: Pattern = Pattern::new("^(?:['’-]| (?:have|be|feel)»)", "");
 
-/// Length of a sentence that counts: a shorter one is empty talk, a longer one is pasted.
+/// Length of a sentence that counts. A shorter one is empty talk, a longer one is pasted.
 const MIN_CHARS: usize = 12;
 const MAX_CHARS: usize = 400;
 /// The first sentences of a session count: a user pastes a handbook once.
@@ -89,8 +89,8 @@ fn sentences(line: &str) -> Vec<&str> {
     found
 }
 
-/// The share of sentences that is still there, to the letter or in other words of one line; None of none. `whole` is all
-/// that is kept, `said` the part of it that no tool returned.
+/// The share of sentences that is still there, to the letter or in other words of one line. None if there are no
+/// sentences. `whole` is everything that is kept, `said` the part of it that no tool returned.
 #[must_use]
 pub fn share_kept(sentences: &[String], whole: &str, said: &str) -> Option<f64> {
     if sentences.is_empty() {

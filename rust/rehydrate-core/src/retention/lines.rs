@@ -1,4 +1,4 @@
-//! Lines that are typed again: which lines of a text count, and which of them another text holds.
+//! Lines that are typed again: the lines of a text that count, and those that another text holds.
 use std::borrow::Cow;
 
 use rustc_hash::FxHashSet;
@@ -64,7 +64,7 @@ fn inner_words(line: &str) -> impl Iterator<Item = &str> {
     line.split(' ').take(count - 1).skip(1)
 }
 
-/// A text, and after it the same one without its escapes where it has some.
+/// A text, and after it the same one without its escapes if it has some.
 fn with_unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);

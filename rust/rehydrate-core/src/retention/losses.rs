@@ -12,13 +12,13 @@ pub struct Loss<'a> {
     pub index: usize,
     pub before: String,
     pub after: String,
-    /// How many later texts use it, and the first of these around it.
+    /// The number of later texts that use it, and the first of these around it.
     pub used: usize,
     pub used_in: String,
 }
 
-/// At most so many of the lost names, the most used first; none that holds another or is held by it. `texts` are those before the
-/// cut, `ahead` those after it.
+/// At most `most` of the lost names, the most used first, without names that contain each other. `texts` are those
+/// before the cut, `ahead` those after it.
 #[must_use]
 pub fn losses<'a>(lost: &'a [String], texts: &[String], ahead: &[String], most: usize) -> Vec<Loss<'a>> {
     let mut ranked = Vec::new();

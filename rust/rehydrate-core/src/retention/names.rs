@@ -42,7 +42,7 @@ impl WantedNames {
         &self.names
     }
 
-    /// The numbers of those that occur in a text, within longer words and other names too.
+    /// The numbers of those that occur in a text, also within longer words and other names.
     #[must_use]
     pub fn found_in(&self, text: &str) -> Vec<usize> {
         let mut is_found = vec![false; self.names.len()];

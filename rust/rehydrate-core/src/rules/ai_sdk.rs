@@ -1,5 +1,5 @@
-//! The rules of the AI SDK's messages: the schema of `ModelMessage` and `UIMessage`, the results that it misses, and what every
-//! provider behind it wants.
+//! The rules of the AI SDK's messages: the schema of `ModelMessage` and `UIMessage`, the results that it misses, and
+//! the rules that every provider has.
 //!
 //! Read on 2026-11-27 in `ai` 6 and 7: `packages/ai/src/prompt/message.ts` and `content-part.ts` (parts and their roles),
 //! `convert-to-language-model-prompt.ts` (`MissingToolResultsError`), `ui/validate-ui-messages.ts`, and
@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ledger::{Ledger, Waiting};
 use super::{Name, Role, Violation, broken, by_index};
 
-/// What the rules read of a message.
+/// The fields of a message that the rules read.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub index: usize,
@@ -77,7 +77,7 @@ impl Part {
     }
 }
 
-/// The calls of the message that tool messages follow; where one is settled, no result needs to follow.
+/// The calls of the message that tool messages follow; if one is settled, no result needs to follow.
 type Open<'a> = Waiting<'a, (usize, bool)>;
 
 /// Every violation.
@@ -165,7 +165,7 @@ pub fn violations(messages: &[Message]) -> Vec<Violation> {
     by_index(found)
 }
 
-/// What is wrong with the shape of a message, whatever is around it.
+/// Violations in the shape of a message, whatever is around it.
 fn of_shape(message: &Message, is_tools: bool) -> Vec<Violation> {
     let Message { index, role, content, is_ui } = message;
     let (index, mut found) = (*index, Vec::new());

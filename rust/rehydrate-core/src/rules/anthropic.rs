@@ -1,8 +1,8 @@
 //! The rules of Anthropic's Messages API, for messages and for merged transcript lines alike.
 //!
-//! The API joins consecutive messages of one role into a turn, so calls and results are matched by turn. The results of one
-//! turn must still be in one message. A text of only white space is refused only where its message holds nothing else; an
-//! empty text always.
+//! The API joins consecutive messages of one role into a turn, so calls and results are matched by turn. The results of
+//! one turn must still be in one message. A text of only white space is refused only if its message holds nothing else;
+//! an empty text is always refused.
 use super::pairing::Pairing;
 use super::{Name, Role, Violation, broken, by_index};
 
@@ -18,14 +18,14 @@ pub struct Message {
     pub is_null: bool,
 }
 
-/// What the rules read of a block.
+/// The fields of a block that the rules read.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Of its entry: merged lines keep theirs.
+    /// The index of its entry: merged lines keep theirs.
     pub index: usize,
     pub kind: Kind,
     pub part: Part,
-    /// Of a call, or of the call that a result answers.
+    /// The id of a call, or of the call that a result answers.
     pub id: Option<Name>,
     /// Whether its content is null, and not left out.
     pub has_null_content: bool,
@@ -35,13 +35,13 @@ pub struct Block {
     pub inner: Vec<Part>,
 }
 
-/// What the rules read of a block, and of those inside a result alike.
+/// The fields that the rules read of every block, also of those inside a result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
-    /// None where it isn't a text block.
+    /// None if it isn't a text block.
     pub text: Option<Text>,
     pub is_thought: bool,
-    /// Whether it says what it cites; a document's `{"enabled": true}` is a setting.
+    /// Whether it has citations. A document's `{"enabled": true}` is a setting.
     pub is_cited: bool,
     /// Whether it has a `cache_control`.
     pub is_marked: bool,
@@ -64,7 +64,7 @@ pub enum Kind {
     ServerToolUse,
     McpToolUse,
     ToolResult,
-    /// Of a server's tool: a type that ends in `_tool_result`.
+    /// The result of a server's tool: a type that ends in `_tool_result`.
     ServerResult(Name),
     Thinking,
     Document,
@@ -140,7 +140,7 @@ pub fn violations(messages: &[Message]) -> Vec<Violation> {
     by_index(found)
 }
 
-/// Whether it is the API's own summary of all before: a compaction block, first.
+/// Whether it is the API's own summary of everything before: a compaction block, first.
 fn is_summary(message: &Message) -> bool {
     message.role == Role::Assistant && message.blocks.first().is_some_and(|block| block.kind == Kind::Compaction)
 }
@@ -217,7 +217,7 @@ fn shape_rules(block: &Block, role: &Role, found: &mut Vec<Violation>) {
     }
 }
 
-/// The system messages that the API refuses: one that does not follow the user's message, or a server tool's result, one
+/// The system messages that the API refuses: one that does not follow the user's message or a server tool's result, one
 /// that neither ends the list nor precedes the assistant's, and one without content.
 ///
 /// Those at the beginning are not judged: they are moved into the `system` field.

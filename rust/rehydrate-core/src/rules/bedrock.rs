@@ -17,7 +17,7 @@ const OWN_WORDS: [(&str, &str); 4] = [
     ("thinking block", "reasoningContent block"),
 ];
 
-/// What the rules read of a message.
+/// The fields of a message that the rules read.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The message as one of Anthropic's.
@@ -29,21 +29,21 @@ pub struct Message {
     pub blocks: Vec<Block>,
 }
 
-/// What Converse's own rules read of a block.
+/// The fields of a block that only Converse's rules read.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// Its keys, as Python shows a list of them, where they are not one that Converse has.
+    /// Its keys, as Python shows a list of them, if they are not one that Converse has.
     pub unknown_keys: Option<Name>,
     pub is: Is,
 }
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Debug, Default)]
 pub enum Is {
     Text,
     /// An image, a video or a sound, by its key.
     Medium(&'static str),
-    /// A call or a result, by its key: its id, and the same as text where it is an error without a content.
+    /// A call or a result, by its key: its id, and the same as text if it is an error without a content.
     Pair {
         key: &'static str,
         id: Option<Name>,
@@ -88,7 +88,7 @@ pub fn violations(messages: &[Message]) -> Vec<Violation> {
     }
     let shared: Vec<_> = messages.iter().map(|message| message.of.clone()).collect();
     found.extend(anthropic::violations(&shared).into_iter().map(in_own_words));
-    // An empty content of the assistant's is found by both.
+    // An empty content of the assistant is found by both.
     let mut seen = FxHashSet::default();
     found.retain(|each| seen.insert(each.clone()));
     by_index(found)
@@ -142,7 +142,7 @@ fn is_id(id: &[u8]) -> bool {
     (1..=LONGEST_ID).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(byte))
 }
 
-/// Letters, digits, white space, - () []; no two of white space in a row, up to the first line break and after it.
+/// Letters, digits, white space, - () []; no two white spaces in a row, up to the first line break and after it.
 fn is_document_name(name: &[u8]) -> bool {
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || is_space(*byte) || b"()[]-".contains(byte);

@@ -8,30 +8,30 @@ use super::{Name, Role, Violation, broken, by_index};
 
 const ROLES: &str = "['function', 'model', 'user']";
 
-/// What the rules read of a content.
+/// The fields of a content that the rules read.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub index: usize,
     /// `Assistant` is the model's; a `function`'s is the user's.
     pub role: Role,
-    /// The role as it is written, where the API knows none of this name.
+    /// The role as it is written, if the API knows none of this name.
     pub unknown_role: Option<Name>,
     /// Whether its parts, or one of them, are a string.
     pub has_string: bool,
     pub parts: Vec<Part>,
 }
 
-/// What the rules read of a part.
+/// The fields of a part that the rules read.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
     pub is: Is,
     /// Whether it has a `thoughtSignature`.
     pub is_signed: bool,
-    /// Its keys, as Python shows a list of them, where they are not one that holds data.
+    /// Its keys, as Python shows a list of them, if they are not one that holds data.
     pub unknown_keys: Option<Name>,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Is {
     /// A text of no character.
@@ -42,7 +42,7 @@ pub enum Is {
     Other,
 }
 
-/// Of a call, or of a response.
+/// The id and name of a call or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
     pub id: Option<Name>,
@@ -139,7 +139,7 @@ fn part_rules(message: &Message, found: &mut Vec<Violation>) {
     }
 }
 
-/// The calls of the last turn of the model's, and whether it has responses.
+/// The calls of the last turn of the model, and whether it has responses.
 #[derive(Default)]
 struct Turn<'a> {
     index: usize,

@@ -1,7 +1,8 @@
 //! The rules of OpenAI's chat completions.
 //!
-//! Ollama's calls have an object as their arguments and no id, and its results no id either, but the name of the tool
-//! (<https://docs.ollama.com/capabilities/tool-calling>, 2026-11): they are paired by name and order, and break no rule.
+//! Ollama's calls have an object as their arguments and no id. Its results have no id either, only the name of the tool
+//! (<https://docs.ollama.com/capabilities/tool-calling>, 2026-11). They are paired by name and order, and break no
+//! rule.
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
@@ -12,14 +13,14 @@ use super::{Name, Violation, broken, by_index};
 
 const ROLES: &str = "['assistant', 'developer', 'function', 'system', 'tool', 'user']";
 
-/// What the rules read of a message.
+/// The fields of a message that the rules read.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     pub of: plain::Message,
     pub speaker: Speaker,
 }
 
-/// Who speaks, with what is read of no other speaker's.
+/// The speaker, with the fields that are only read of that speaker's messages.
 #[derive(Clone, Debug)]
 pub enum Speaker {
     /// A tool: the id of the call that it answers, and the tool that it names.
@@ -116,7 +117,7 @@ pub fn violations(messages: &[Message]) -> Vec<Violation> {
     by_index(found)
 }
 
-/// The ids of calls, but empty ones: the client's own before those that it left out.
+/// The ids of calls, without empty ones: the client's own before those that it left out.
 fn ids(calls: &[Call]) -> impl Iterator<Item = &[u8]> {
     let own = calls.iter().filter_map(|call| if let Call::Of(id) = call { Some(id.as_slice()) } else { None });
     let own = own.filter(|id| !id.is_empty());
@@ -148,7 +149,7 @@ impl<'a> Ollamas<'a> {
         made
     }
 
-    /// The call that a result without an id answers: the first that waits for the tool it names, else the first of all.
+    /// The call that a result without an id answers: the first waiting one of the tool it names, else the first of all.
     fn waiting_for(&mut self, tool: Option<&[u8]>) -> Option<&'a [u8]> {
         let waiting = &self.waiting;
         let of_tool = tool.and_then(|tool| self.by_tool.get_mut(tool)).and_then(|numbers| {

@@ -10,14 +10,14 @@ const ROLES: &str = "['assistant', 'developer', 'system', 'user']";
 /// Calls that the client must answer; a server answers all others itself.
 const CLIENT_CALLS: [&[u8]; 6] =
     [b"function_call", b"custom_tool_call", b"computer_call", b"local_shell_call", b"shell_call", b"apply_patch_call"];
-/// Other calls that have an output of their own, which somebody must have made.
+/// Other calls that have an output of their own, which a server must have made.
 const ANSWERED: [&[u8]; 2] = [b"program", b"tool_search_call"];
 
-/// What the rules read of an item.
+/// The fields of an item that the rules read.
 #[derive(Clone, Debug)]
 pub struct Item {
     pub index: usize,
-    /// Its type, `message` where it has none.
+    /// Its type, `message` if it has none.
     pub kind: Name,
     /// The model's, a tool's, or that of a message.
     pub role: Role,
@@ -29,7 +29,7 @@ pub struct Item {
     pub of: Of,
 }
 
-/// What the rules read of a message, and of reasoning.
+/// The fields of a message, and of reasoning, that the rules read.
 #[derive(Clone, Debug)]
 pub enum Of {
     Message {

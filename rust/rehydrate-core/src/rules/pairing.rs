@@ -17,7 +17,7 @@ pub struct Pairing<'a> {
 }
 
 impl<'a> Pairing<'a> {
-    /// Take a turn of the assistant's.
+    /// Take a turn of the assistant.
     pub fn assistant_turn(&mut self, messages: &[&'a Message]) {
         self.settle();
         for block in messages.iter().flat_map(|message| &message.blocks) {
@@ -25,7 +25,7 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// Take a turn of the user's.
+    /// Take a turn of the user.
     pub fn user_turn(&mut self, messages: &[&'a Message]) {
         let mut only_results = true;
         let mut answering = None; // the message that holds the results of this turn

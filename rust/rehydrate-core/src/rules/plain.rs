@@ -1,13 +1,14 @@
-//! What every provider refuses in a list of roles and texts: a null content, an unknown role, blocks of calls.
+//! Violations that every provider refuses in a list of roles and texts: a null content, an unknown role, blocks of
+//! calls.
 use super::{Name, Violation, broken};
 
-/// What the rules read of a message.
+/// The fields of a message that the rules read.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     pub index: usize,
-    /// Its role, where the provider does not know it.
+    /// Its role, if the provider does not know it.
     pub unknown_role: Option<Name>,
-    /// Whether blocks of its content are calls or results, as Anthropic has them.
+    /// Whether blocks of its content are calls or results in Anthropic's form.
     pub has_pair: bool,
     /// Whether its content is null, or not there.
     pub is_null: bool,
@@ -34,7 +35,7 @@ impl Message {
         Some(broken!(self.index, "unknown_role", "role '", role, "' is unknown, it must be one of ", known))
     }
 
-    /// No other provider than Anthropic takes calls or results among the blocks of a content.
+    /// Only Anthropic accepts calls or results among the blocks of a content.
     pub(super) fn misplaced_pair(&self) -> Option<Violation> {
         let what = "a call or a result among its blocks is Anthropic's; pass format='anthropic'";
         self.has_pair.then(|| broken!(self.index, "misplaced_block", what))

@@ -1,26 +1,26 @@
-//! The rule for thinking whose prefix is not what was sent before.
+//! The rule for thinking whose prefix isn't the one that was sent before.
 //!
 //! The API compares `system`, `tools` (except deferred ones) and every block before the thinking, without cache marks.
-//! Thinking isn't a part of the prefix, but each block depends on the one before: thinking may go from the front and from the
-//! end, and a gap among it is refused.
+//! Thinking isn't a part of the prefix, but each block depends on the one before: thinking may go from the beginning
+//! and from the end, and a gap in it is refused.
 //! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>
 use rustc_hash::FxHashMap;
 
 use super::{Violation, broken};
 
-/// The compared parts of a request; texts are numbers, the same in both requests.
+/// The compared parts of a request. Texts are numbers, the same in both requests.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     pub blocks: Vec<Block>,
     pub thoughts: Vec<Thought>,
-    /// The place after the last summary block that the API itself wrote; 0 without one.
+    /// The place after the last summary block that the API itself wrote. 0 without one.
     pub after_summary: usize,
 }
 
 /// A block that isn't thinking.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// Of its message.
+    /// The index of its message.
     pub index: usize,
     pub text: usize,
     pub is_assistants: bool,
@@ -29,14 +29,14 @@ pub struct Block {
 /// A thinking block.
 #[derive(Clone, Copy, Debug)]
 pub struct Thought {
-    /// Of its message.
+    /// The index of its message.
     pub index: usize,
     pub text: usize,
-    /// How many blocks before it aren't thinking.
+    /// The number of blocks before it that aren't thinking.
     pub offset: usize,
 }
 
-/// The thinking of `now` that is refused, for `head` where what is before the messages changed.
+/// The thinking of `now` that is refused, for the reason `head` if the parts before the messages changed.
 #[must_use]
 pub fn violations(now: &Sent, before: &Sent, head: Option<&str>) -> Vec<Violation> {
     let first = head.map(|why| (0, why.to_owned())).or_else(|| first_refused(now, before));
@@ -48,7 +48,7 @@ pub fn violations(now: &Sent, before: &Sent, head: Option<&str>) -> Vec<Violatio
     refused.map(broken).collect()
 }
 
-/// The number of the first refused thought, and why; all later ones are refused too.
+/// The number of the first refused thought, and why. All later ones are refused too.
 fn first_refused(now: &Sent, before: &Sent) -> Option<(usize, String)> {
     // The prefix starts at the summary: the API puts it in place of everything before.
     let start = now.after_summary;
@@ -99,8 +99,8 @@ fn first_refused(now: &Sent, before: &Sent) -> Option<(usize, String)> {
     None
 }
 
-/// Why a new thought here does not follow from what was sent; None where it may. `first_answer` is the place of the first
-/// block of the assistant's after what was sent.
+/// Why a new thought here does not follow from the sent prompt. None if it may. `first_answer` is the place of the
+/// first block of the assistant after the sent prompt.
 fn answers_another(
     blocks: &[Block],
     was: &[Block],
@@ -115,7 +115,7 @@ fn answers_another(
     (offset > was.len() && blocks.len() > was.len() && !is_later).then_some("what stands right before it was not sent")
 }
 
-/// Where the blocks after the summary begin in what was sent; None: nowhere.
+/// The place in the sent prompt where the blocks after the summary begin. None if they are not in it.
 fn replaced(kept: &[Block], was: &[Block], summary: usize) -> Option<usize> {
     if let Some(last) = was.iter().rposition(|block| block.text == summary) {
         return Some(last + 1);
@@ -123,7 +123,7 @@ fn replaced(kept: &[Block], was: &[Block], summary: usize) -> Option<usize> {
     if kept.is_empty() {
         return (!was.is_empty()).then_some(0);
     }
-    // The first place from which both are alike as far as both go: Knuth, Morris and Pratt's search.
+    // The first place from which both are the same as far as both go: Knuth, Morris and Pratt's search.
     let mut shorter = vec![0; kept.len()];
     let mut length = 0;
     for at in 1..kept.len() {

@@ -1,4 +1,4 @@
-//! BM25 (Robertson and Walker 1994): how rare a word is, and what it weighs in a text that holds it so often.
+//! BM25 (Robertson and Walker 1994): the rarity of a word, and its weight in a text by its count there.
 //!
 //! ```text
 //! idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average length))
@@ -7,17 +7,17 @@
 /// The constants of the formula.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bm25 {
-    /// How soon more of the same word says no more.
+    /// The saturation: how soon more of the same word counts no more.
     pub k1: f64,
-    /// How much the length of a text counts, 0 to 1.
+    /// The weight of a text's length, 0 to 1.
     pub b: f64,
 }
 
 /// The constants that conversations and indexes use.
 pub(crate) const BM25: Bm25 = Bm25 { k1: 1.2, b: 0.75 };
 
-/// Inverse document frequency as BM25 has it (Robertson and Walker 1994, floored at 0 as in Lucene): `documents` in all,
-/// a word in `with_it` of them.
+/// Inverse document frequency in BM25 (Robertson and Walker 1994, floored at 0 as in Lucene): `documents` in all, a
+/// word in `with_it` of them.
 #[must_use]
 pub(crate) fn idf(documents: usize, with_it: f64) -> f64 {
     (1.0 + (documents as f64 - with_it + 0.5) / (with_it + 0.5)).ln()
@@ -35,8 +35,8 @@ impl Bm25 {
         idf * (self.k1 as f32 + 1.0)
     }
 
-    /// The share of [`Bm25::max_weight`] that a word has that occurs once in a text, by the length of the text: the
-    /// formula's division, made once for all texts.
+    /// The share of [`Bm25::max_weight`] of a word that occurs once in a text, by the length of the text: the formula's
+    /// division, made once for all texts.
     pub fn shares_of_one(self, average_length: f32) -> Vec<f32> {
         let Self { k1, b } = self;
         let (least, per_term) = (k1 * (1.0 - b), k1 * b / f64::from(average_length));

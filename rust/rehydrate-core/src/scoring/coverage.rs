@@ -1,8 +1,9 @@
 //! Coverage: the features that each item mentions, and their worth to an agent that goes on working.
 //!
-//! `w(f) = class * ln(1 + units that mention f) * (2 if f ever was in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is
-//! how many units ago `f` was last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen
-//! by what agents went on to use in sessions of kinds it was not chosen on (DESIGN.md, coverage).
+//! `w(f) = class * ln(1 + units that mention f) * (2 if f ever was in a tool input) / (1 + d / 10) * (1 - c)`, where
+//! `d` is the number of units since `f` was last mentioned and `c` is the most that memory covers of any message that
+//! mentions it. It was chosen by what agents used later, in sessions of other kinds than those that it is measured on
+//! (DESIGN.md, coverage).
 use std::hint::black_box;
 
 use crate::analysis::features::{Class, PackedMentions};
@@ -28,15 +29,15 @@ impl Features {
 }
 
 impl Prepared {
-    /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
+    /// The features of all items except the system's, which are always kept. `names` are hashes of those that the query
     /// names.
     pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
         let mentions_in_all: usize =
             self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
-        // A table that grows takes twice as long, and half to three quarters of what a coding agent's session mentions is
-        // new.
+        // A table that grows takes twice as long, and half to three quarters of the mentions in a coding agent's session
+        // are new.
         let mut interned = FeatureTable::with_room_for((mentions_in_all / 2).max(mentions_in_all.min(MANY_MENTIONS)));
-        // The most that memory covers of any part that mentions a feature; most often there is no memory.
+        // The most that memory covers of any part that mentions a feature. Most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
         let mut of_blocks = FeatureLists::default();
@@ -90,14 +91,14 @@ impl Prepared {
     }
 }
 
-/// One feature of a conversation: who mentioned it, and what it is.
+/// One feature of a conversation: its mentions, and its class.
 #[derive(Clone, Copy)]
 struct Feature {
     /// The item that mentioned it last, in the order in which items are read.
     item: u32,
     /// The unit of that item.
     unit: u32,
-    /// How many units mentioned it.
+    /// The number of units that mentioned it.
     units: u32,
     /// The strongest class seen.
     class: Class,
@@ -106,7 +107,7 @@ struct Feature {
 }
 
 impl Feature {
-    /// Nobody mentioned it yet. The weakest class, so that the first mention decides.
+    /// Not mentioned yet. It has the weakest class, so that the first mention decides.
     const FREE: Self = Self { item: u32::MAX, unit: u32::MAX, units: 0, class: Class::Line, acted_on: false };
 
     /// The same, mentioned once more.
@@ -121,7 +122,7 @@ impl Feature {
     }
 }
 
-/// Who mentions a feature.
+/// The item and the unit that mention a feature.
 #[derive(Clone, Copy)]
 struct Mentioner {
     item: u32,
@@ -130,14 +131,14 @@ struct Mentioner {
     acts: bool,
 }
 
-/// Up to so many mentions the table has room for all of them: a megabyte.
+/// Up to this many mentions the table has room for all of them: a megabyte.
 const MANY_MENTIONS: usize = 1 << 16;
-/// How much more a feature is worth when the agent acted on it.
+/// The factor for a feature that the agent acted on.
 const ACTED_ON: f64 = 2.0;
 /// A mention this many units ago is worth half.
 const HALF_WORTH_UNITS: f64 = 10.0;
 
-/// What a feature of a class is worth by itself.
+/// The worth of a feature by its class.
 fn worth_of_class(class: Class) -> f64 {
     match class {
         Class::Name => 1.0,
@@ -145,23 +146,24 @@ fn worth_of_class(class: Class) -> f64 {
     }
 }
 
-/// What it is worth that so many units mention a feature.
+/// The worth of a feature by the number of units that mention it.
 fn worth_of_units(units: u32) -> f64 {
     f64::from(1 + units).ln()
 }
 
-/// The worth of a mention: of its class, of the units that made it, whether one acted on it, and how long ago the last was.
+/// The worth of a mention: by its class, the number of units that made it, whether one acted on it, and the age of the
+/// last.
 fn worth(class: Class, acted_on: bool, of_units: f64, age_units: usize) -> f64 {
     let acted_on = if acted_on { ACTED_ON } else { 1.0 };
     worth_of_class(class) * of_units * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
 }
 
-/// The worth of a name: as an outline ranks what was left out.
+/// The worth of a name, by which an outline ranks omitted names.
 pub(crate) fn worth_of_name(acted_on: bool, units: u32, age_units: usize) -> f64 {
     worth(Class::Name, acted_on, worth_of_units(units), age_units)
 }
 
-/// Where a feature stands: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
+/// The slot of a feature: its hash, and its number in the order of first mentions. `NONE` marks a free slot.
 #[derive(Clone, Copy)]
 struct Slot {
     hash: u32,
@@ -172,7 +174,7 @@ const NONE: u32 = u32::MAX;
 const FREE: Slot = Slot { hash: 0, id: NONE };
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
-/// ascending hash too, so that each text walks through the table once, forwards. What is known of them is kept by number.
+/// ascending hash too, so each text walks through the table once, forwards. Data on features is kept by number.
 struct FeatureTable {
     slots: Vec<Slot>,
     /// Bits by which a hash is shifted to its slot.
@@ -186,7 +188,7 @@ impl FeatureTable {
         Self { slots: vec![FREE; 1 << bits], shift: u32::BITS - bits, features: Vec::with_capacity(features) }
     }
 
-    /// Make room for so many more.
+    /// Make room for more.
     fn reserve(&mut self, more: usize) {
         let needed = self.len() + more;
         if 2 * needed > self.slots.len() && self.shift > 1 {
@@ -200,7 +202,7 @@ impl FeatureTable {
         }
     }
 
-    /// Note the mentions of one text; append to `ids` those that its item had not mentioned yet.
+    /// Note the mentions of one text. Appends to `ids` those that its item had not mentioned yet.
     #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
     fn mention_all(&mut self, mentions: PackedMentions<'_>, by: Mentioner, ids: &mut Vec<u32>) {
         self.reserve(mentions.len());
@@ -215,7 +217,8 @@ impl FeatureTable {
         mentions.iter().for_each(|mention| {
             let slot = slot_of(slots, shift, mention.hash);
             let known = slots[slot].id;
-            // Whether a mention is the first of its feature, or of its item, is a coin's toss: no branch hangs on it.
+            // Whether a mention is the first of its feature, or of its item, is unpredictable, so no branch depends on
+            // it.
             let is_new = known == NONE;
             let id = if is_new { taken } else { known as usize };
             taken += usize::from(is_new);
@@ -231,7 +234,7 @@ impl FeatureTable {
         ids.truncate(first + found);
     }
 
-    /// Where the feature of that hash is, or would be.
+    /// The slot of the feature with this hash, or the free slot for it.
     fn slot(&self, hash: u32) -> usize {
         slot_of(&self.slots, self.shift, hash)
     }
@@ -241,9 +244,9 @@ impl FeatureTable {
         Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
     }
 
-    /// By id, what each feature is worth where `newest` is the last unit.
+    /// By id, the worth of each feature if `newest` is the last unit.
     fn worths(&self, newest: usize) -> Vec<f64> {
-        // A logarithm takes as long as all else here, and few numbers of units occur.
+        // A logarithm takes as long as everything else here, and few numbers of units occur.
         let most = self.features.iter().map(|feature| feature.units).max().unwrap_or(0);
         let of_units: Vec<f64> = (0..=most).map(worth_of_units).collect();
         let of = |feature: &Feature| {

@@ -1,25 +1,25 @@
-//! The objective of a packing: what is mentioned and what the query asks for, on one scale.
+//! The objective of a packing: the mentions and the answers to the query, on one scale.
 //!
 //! ```text
 //! value(S) = (1 - s) * F(S) / F*  +  s * R(S) / R*
 //! ```
 //!
-//! `F(S)` is the sum of the weights of the features that `S` mentions (coverage.rs), `R(S)` the sum of
-//! `relevance^2 * sqrt(tokens)` over its items: an answer may be long. `F*` and `R*` are what the budget buys of either
-//! alone, so `s`, the query's share, means the same in a chat that names little and in a session full of names. Choice of
-//! the constants: DESIGN.md.
+//! `F(S)` is the sum of the weights of the features that `S` mentions (coverage.rs), `R(S)` the sum of `relevance^2 *
+//! sqrt(tokens)` over its items: an answer may be long. `F*` and `R*` are what the budget buys of either alone, so `s`,
+//! the query's share, means the same in a chat that names little and in a session full of names. Choice of the
+//! constants: DESIGN.md.
 use crate::analysis::features::{Class, mentions};
 use crate::analysis::words;
 use crate::conversation::prepared::Prepared;
 use crate::packing::pack::{Blocks, FeatureLists, Problem, pack_coverage_with_blocks};
 use crate::scoring::signals::Signals;
 
-/// The part of the scores beside all else: it decides among what mentions nothing and answers nothing.
+/// The part of the scores that is not about names: it decides among items that mention nothing and answer nothing.
 const SCORE_SHARE: f64 = 0.01;
 /// Lets the most relevant outweigh many that are somewhat relevant.
 const POWER: i32 = 2;
 
-/// The names in a query (identifiers, paths, ids) by hash, and how many words it has.
+/// The names in a query (identifiers, paths, ids) by hash, and its number of words.
 pub(crate) fn names_of_query(query: &str) -> (Vec<u32>, usize) {
     let names: Vec<u32> =
         mentions(query).iter().filter(|name| name.class == Class::Name).map(|name| name.hash).collect();
@@ -30,7 +30,7 @@ pub(crate) fn names_of_query(query: &str) -> (Vec<u32>, usize) {
     (names, words)
 }
 
-/// Per item that is not pinned, what the names of the query in it are worth: 1 each, spread over the items that mention it.
+/// Per item that is not pinned, the worth of the query's names in it: 1 each, spread over the items that mention it.
 pub(crate) fn worth_of_names(features: &FeatureLists, named: &[u32], pinned: &[bool]) -> Vec<f64> {
     let mut worth = vec![0.0; pinned.len()];
     for &name in named {
@@ -42,12 +42,13 @@ pub(crate) fn worth_of_names(features: &FeatureLists, named: &[u32], pinned: &[b
 }
 
 impl Prepared {
-    /// Per item, how much it is worth to the query; `pinned` items are there anyway.
+    /// Per item, its worth to the query. `pinned` items are kept anyway.
     pub(crate) fn worth_to_query(&self, signals: &[Signals], item_tokens: &[u32], pinned: &[bool]) -> Vec<f64> {
-        // What memory holds can be found there.
+        // What a memory holds can be found there.
         let relevant = |s: &Signals| s.semantic.max(0.0).powi(POWER) * (1.0 - s.coverage);
         let mut worth = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
-        // An answer may be long: a message is worth the root of its tokens, and each of its blocks its share of that.
+        // An answer may be long: a message is worth the square root of its tokens, and each of its blocks its share of
+        // that.
         let unit_tokens = self.unit_tokens();
         for (item, unit) in self.units_of_items().enumerate() {
             let long = 1.0 / f64::from(unit_tokens[unit].max(1)).sqrt();
@@ -57,7 +58,7 @@ impl Prepared {
     }
 }
 
-/// The worth of the items and the weights of the features on one scale: `problem` has what each item is worth to the query,
+/// The worth of the items and the weights of the features on one scale. `problem` has each item's worth to the query,
 /// whose share is `share`; `score` is the three-signal score of each item.
 pub(crate) fn on_one_scale(
     problem: &Problem<'_>,

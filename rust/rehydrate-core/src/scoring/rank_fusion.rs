@@ -1,31 +1,31 @@
-//! Rank fusion: opinions on candidates, each on a scale of its own, to one score a candidate.
+//! Rank fusion: opinions on candidates, each on its own scale, become one score per candidate.
 //!
-//! Conversations and indexes go the same way. Opinions are scaled to 0..1, averaged, sharpened and smoothed by neighbours;
-//! what was said by someone whom the query names counts more, what asks less. How much is the caller's
-//! [`Calibration`]. A conversation fuses [`Opinions`] on all its messages; an index fuses the [`CandidateSignals`] of a few
-//! entries, and knows two plainer ways ([`Fusion`]).
+//! Conversations and indexes work the same way. Opinions are scaled to 0..1, averaged, sharpened and smoothed by
+//! neighbours. Messages by someone whom the query names count more, questions less, by the caller's [`Calibration`]. A
+//! conversation fuses [`Opinions`] on all its messages; an index fuses the [`CandidateSignals`] of a few entries, and
+//! has two simpler ways ([`Fusion`]).
 //!
-//! Words, tokens and meaning weigh alike. An expensive model's opinion is on meaning too: beside it the built-in cosine
-//! counts half. It is sought only of the messages that the others rank highest, and only what it ranks high counts: a
-//! message without it, or in the lower part of it, has none. So it lifts what it finds and, given of few messages (a
-//! deadline), comes close to not being there at all. Figures: DESIGN.md, embedding.
+//! Words, tokens and meaning have the same weight. An expensive model's opinion is on meaning too: with it the built-in
+//! cosine counts half. It is only asked about the messages that the others rank highest, and only its high ranks count:
+//! a message without an opinion, or in the lower part of it, has none. So it lifts what it finds, and if it gives few
+//! (a deadline), it has little effect. Figures: DESIGN.md, embedding.
 use std::ops::{Add, Mul};
 
-/// How opinions are calibrated; each caller has its own.
+/// The calibration of opinions; each caller has its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Calibration<F> {
     /// Lets one strong match outweigh several weak ones.
     pub contrast: F,
     /// Share of a candidate that its neighbours get, to the power of the distance.
     pub neighbour_share: F,
-    /// Bonus of what was said by someone whom the query names.
+    /// Bonus of messages by someone whom the query names.
     pub speaker_bonus: F,
     /// Weight of a candidate that asks: the answer says more. Its neighbours get its whole share.
     pub question_factor: F,
 }
 
 impl<F: Copy + Add<Output = F> + Mul<Output = F> + From<u8>> Calibration<F> {
-    /// A score as it counts when the query names who said it, and when it asks.
+    /// A score, adjusted if the query names the speaker and if the message asks.
     pub fn weigh(&self, score: F, is_named: bool, asks: bool) -> F {
         let one = F::from(1);
         let of_speaker = if is_named { one + self.speaker_bonus } else { one };
@@ -50,24 +50,24 @@ pub(crate) fn smooth_by_neighbours(x: &mut [f64], share: f64) {
 
 /// Share of the messages that an expensive model is worth asking about.
 const RERANKED_SHARE: f64 = 0.2;
-/// It is asked about so many in any case.
+/// It is asked about this many in any case.
 const MIN_RERANKED: usize = 64;
 /// Share of the sum that the expensive model's opinion has.
 const DENSE: f64 = 1.0 / 3.0;
-/// Weight of the built-in model's cosine beside it.
+/// Weight of the built-in model's cosine in addition to it.
 const COSINE_BESIDE_DENSE: f64 = 0.5;
 
-/// Opinions, one value a message each, on scales of their own; larger is more relevant.
+/// Opinions, one value per message each, on their own scales. Larger is more relevant.
 pub(crate) struct Opinions {
     pub words: Vec<f64>,
     /// The built-in model's cosine and soft match, if there is the model.
     pub builtin: Option<(Vec<f64>, Vec<f64>)>,
-    /// The expensive model's, NaN where it was not asked.
+    /// The expensive model's, NaN if it was not asked.
     pub dense: Option<Vec<f64>>,
 }
 
 impl Opinions {
-    /// One relevance a message, 0 to 1. `candidate` marks the messages that set the scales; the rest have 0.
+    /// One relevance per message, 0 to 1. `candidate` marks the messages that set the scales. The rest have 0.
     pub fn fuse(&self, candidate: &[bool]) -> Vec<f64> {
         let mut weighted = vec![(1.0, &self.words)];
         if let Some((cosine, soft)) = &self.builtin {
@@ -90,14 +90,14 @@ impl Opinions {
     }
 }
 
-/// Of how many among so many messages an expensive model's opinion is worth having.
+/// The number of candidates, by the number of messages, for which an expensive model's opinion is worth having.
 pub(crate) fn rerank_count(candidates: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
     let share = (candidates as f64 * RERANKED_SHARE).ceil() as usize;
     share.max(MIN_RERANKED).min(candidates)
 }
 
-/// The upper part of an opinion, scaled to 0..1 and squared; 0 for the rest and where there is none.
+/// The upper part of an opinion, scaled to 0..1 and squared; 0 for the rest and if there is none.
 fn top_boost(dense: &[f64], candidate: &[bool]) -> Vec<f64> {
     let present = |(x, &c): (&f64, &bool)| (c && !x.is_nan()).then_some(*x);
     let mut best: Vec<f64> = dense.iter().zip(candidate).filter_map(present).collect();
@@ -116,13 +116,13 @@ fn min_max<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item 
     opinion.iter().zip(candidate).map(move |(x, &c)| if c { (x - low) / range } else { 0.0 })
 }
 
-/// Weight of parts of words beside whole ones, tokens and meaning: they find what the others miss.
+/// Weight of parts of words, compared with whole ones, tokens and meaning: they find what the others miss.
 const TRIGRAM: f32 = 0.5;
-/// Of the best neighbour's own score, how far smoothing lifts what holds no word of the query.
+/// The share of the best neighbour's own score up to which smoothing lifts an entry without a word of the query.
 const MAX_SMOOTHED: f32 = 0.99;
 const RANK_OFFSET: f32 = 60.0;
 
-/// How the legs of a search come together.
+/// The way to combine the legs of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Fusion {
     /// Each opinion is scaled to 0..1 within the search and weighs by how far its best stands out; each candidate is
@@ -147,7 +147,7 @@ pub(crate) struct CandidateSignals {
     pub trigram: f32,
     /// NaN: no vector.
     pub builtin: f32,
-    /// Of the caller's vectors; NaN: none.
+    /// The similarity by the caller's vectors; NaN: no vector.
     pub own: f32,
     pub soft: f32,
 }
@@ -158,12 +158,12 @@ impl CandidateSignals {
     }
 }
 
-/// Marks of the candidates that count where opinions are calibrated.
+/// Marks of the candidates that count in the calibration of opinions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks<'a> {
     /// The indices of its neighbours and their distances.
     pub beside: &'a [Vec<(usize, i32)>],
-    /// Whether the query names who said it.
+    /// Whether the query names the speaker.
     pub named: &'a [bool],
     /// Whether it ends in a short question.
     pub asks: &'a [bool],
@@ -205,7 +205,7 @@ pub(crate) fn fuse(
     }
 }
 
-/// An opinion no larger than this of anything is none.
+/// An opinion no larger than this of anything counts as none.
 const EPSILON: f32 = 1e-9;
 
 fn largest(values: impl Iterator<Item = f32>) -> f32 {
@@ -214,13 +214,13 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
 
 type Leg = fn(&CandidateSignals) -> f32;
 
-/// So many of a leg's best are looked at to see how far the very best stands out.
+/// The number of a leg's best values that show how far the very best stands out.
 const STANDING_AMONG: usize = 32;
 /// Weight of a leg to which all candidates are alike.
 const LEAST_WEIGHT: f32 = 1e-3;
 
-/// The best of a leg's values, and how far it stands out from those that come after it, 0 to 1: the share of it that the
-/// first after the best few lacks. None for a leg without an opinion.
+/// The best of a leg's values, and how far it stands out from those after it, 0 to 1: the share of it that the first
+/// after the best few lacks. None for a leg without an opinion.
 fn standing_out(mut values: Vec<f32>) -> Option<(f32, f32)> {
     let best = largest(values.iter().copied());
     let after = if values.len() > STANDING_AMONG {
@@ -231,9 +231,9 @@ fn standing_out(mut values: Vec<f32>) -> Option<(f32, f32)> {
     (best > EPSILON).then(|| (best, (1.0 - after / best).max(LEAST_WEIGHT)))
 }
 
-/// Opinions scaled to 0..1 and averaged, each by how far its best stands out; sharpened, smoothed by neighbours; what was
-/// said by someone whom the query names counts more, what ends in a short question less. The few that hold every word asked for come before all that do not,
-/// however like it those are.
+/// Opinions scaled to 0..1 and averaged, each by how far its best stands out; sharpened, and smoothed by neighbours.
+/// Messages by someone whom the query names count more, short questions less. The few entries that hold every word
+/// asked for come before all others, however similar those are.
 fn calibrated(
     signals: &[CandidateSignals],
     Marks { beside, named, asks, exact }: Marks<'_>,
@@ -261,7 +261,7 @@ fn calibrated(
         if signals[at].text > 0.0 {
             return lifted;
         }
-        // What only neighbours lift does not overtake them.
+        // An entry that only its neighbours lift does not overtake them.
         let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * MAX_SMOOTHED;
         fused[at].max(most.min(lifted))
     };

@@ -2,9 +2,9 @@
 //!
 //! Three opinions are scaled to 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a
 //! soft match, in which each token of the query looks for its nearest token in the message. An expensive model may add
-//! a fourth (rank_fusion.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by
-//! someone whom the query names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md,
-//! relevance.
+//! a fourth (rank_fusion.rs). The average is sharpened, and each message is smoothed by its neighbours. Messages by
+//! someone whom the query names count more, and those that end in a question count less. Ablations and figures:
+//! DESIGN.md, relevance.
 use rustc_hash::FxHashMap;
 
 use crate::analysis::words::{self, PackedTerms};
@@ -19,13 +19,13 @@ use crate::scoring::rank_fusion::{Calibration, Opinions, smooth_by_neighbours};
 use crate::scoring::soft_match::{Match, soft_match};
 use crate::scoring::word_match::match_words;
 
-/// How opinions on messages are calibrated.
+/// The calibration of opinions on messages.
 const CALIBRATION: Calibration<f64> =
     Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.7, question_factor: 0.75 };
 /// A label seen on fewer messages isn't a speaker.
 const MIN_SPEAKER_MESSAGES: usize = 3;
-/// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
-/// usual weight of 0.4; it grows with that weight, so that a weight of 0 switches the query off.
+/// Logarithm of the weight of the best message over an irrelevant one under full confidence, at the semantic signal's
+/// usual weight of 0.4. It grows with that weight, so that a weight of 0 switches the query off.
 const SHARPNESS: f64 = 24.0;
 pub(crate) const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
 /// Weight of words that the query might have had: one common word says little.
@@ -35,7 +35,7 @@ pub(crate) struct Relevance {
     /// 1 for the most relevant message that is not kept anyway.
     pub relevance: Vec<f64>,
     /// `exp(-sharpness * confidence * (1 - relevance))`: the factor that calibrates a whole score. All 1 for a query
-    /// without a content word, where structure, recency and novelty decide.
+    /// without a content word, for which structure, recency and novelty decide.
     pub odds: Vec<f64>,
     /// The share of the query that the best message matches, 0 to 1.
     pub confidence: f64,
@@ -60,8 +60,8 @@ impl AnalysedQuery {
 }
 
 impl Prepared {
-    /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any, NaN where
-    /// a message has none. `candidate` marks what is not kept anyway: the rest sets no scale.
+    /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller, if there are any, NaN for
+    /// a message without one. `candidate` marks the messages that are not kept anyway: the others set no scale.
     pub(crate) fn relevance(
         &self,
         query: &AnalysedQuery,
@@ -72,10 +72,10 @@ impl Prepared {
         let messages = self.messages.len();
         let texts = self.texts(TextAnalysis::terms);
         let by_word = match_words(messages, &texts, &query.words);
-        // What says the query again answers nothing.
+        // A repetition of the query answers nothing.
         let candidate: Vec<bool> = candidate.iter().zip(&by_word.echoes).map(|(&c, &echoes)| c && !echoes).collect();
         let candidate = candidate.as_slice();
-        // By words alone where there is no model: a word is there or is not.
+        // By words alone if there is no model: a word is there or is not.
         let mut matched = Match { of_message: by_word.rarity, of_query: by_word.rarity_of_query };
         let mut builtin = None;
         if let (Some(model), Some(bag)) = (self.model(), &query.bag) {
@@ -116,7 +116,7 @@ impl Prepared {
     }
 
     fn weighted(&self, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> WeightedRows {
-        // In how many messages each token stands, and in which one it was seen last.
+        // The number of messages that have each token, and the last one in which it was seen.
         let mut document_frequency = vec![0_u32; model.vocab_size()];
         let mut seen_in = vec![u32::MAX; model.vocab_size()];
         for (message, bag) in bags {
@@ -139,7 +139,7 @@ fn largest(values: &[f64], candidate: &[bool]) -> f64 {
     values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).fold(0.0, f64::max)
 }
 
-/// The average of the best fifth, the very best aside; 0 where there are no others.
+/// The average of the best fifth, without the very best. 0 if there are no others.
 fn usual(values: &[f64], candidate: &[bool]) -> f64 {
     let mut values: Vec<f64> = values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).collect();
     let fifth = values.len().div_ceil(5);

@@ -2,7 +2,7 @@
 use crate::scoring::relevance::USUAL_SEMANTIC_WEIGHT;
 use crate::scoring::signals::Weights;
 
-/// How the signals are measured.
+/// The way to measure the signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalMode {
     /// Plain cosine, linear recency: chitta's formula to the letter.
@@ -11,25 +11,25 @@ pub enum SignalMode {
     Calibrated,
 }
 
-/// How the budget is filled.
+/// The way to fill the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackMode {
     /// By score alone.
     Greedy,
-    /// By score and by what is mentioned nowhere else.
+    /// By score, and by mentions that are nowhere else.
     Coverage,
 }
 
-/// Vectors of one space for messages and the query, from an embedder of the caller's.
+/// Vectors of one space for messages and the query, from an embedder of the caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors<'a> {
     /// Components of a vector.
     pub dim: usize,
-    /// One row each for the messages that `positions` names; zeros or NaN stand for "no vector".
+    /// One row each for the messages that `positions` names; zeros or NaN mean "no vector".
     pub messages: &'a [f32],
     /// Whose rows these are. None: every message's, in order.
     pub positions: Option<&'a [usize]>,
-    /// The query's, where there is a query.
+    /// The query's, if there is a query.
     pub query: Option<&'a [f32]>,
 }
 
@@ -38,21 +38,21 @@ pub struct Vectors<'a> {
 pub struct Request<'a> {
     /// The subject of the next turn.
     pub query: Option<&'a str>,
-    /// How much the query counts, 0 to 1: less where it was read from a turn that something has followed.
+    /// The weight of the query, 0 to 1. It is less if the query comes from a turn that is no longer the last.
     pub query_weight: f64,
-    /// Whether it asks for information. What does not ask (a topic, an order) counts by how far it stands out.
+    /// Whether it asks for information. Other queries (a topic, an order) count by how far they stand out.
     pub asks: bool,
     /// The caller's vectors; without them the built-in model's, if the conversation was prepared for it.
     pub vectors: Option<Vectors<'a>>,
-    /// Per message the largest cosine against memory; none: nothing is covered.
+    /// Per message the largest cosine against memory. None: nothing is covered.
     pub memory_coverage: Option<&'a [f64]>,
     /// Weights of the three signals.
     pub weights: Weights,
-    /// How the signals are measured.
+    /// The way to measure the signals.
     pub signals: SignalMode,
-    /// How the budget is filled.
+    /// The way to fill the budget.
     pub packing: PackMode,
-    /// The unit with the reply that the last user turn answers, if it has a claim to be kept.
+    /// The unit with the reply that the last user turn answers, if it may be kept for that.
     pub reply: Option<usize>,
     /// Tokens that the whole result may have, system messages included.
     pub target_tokens: u64,

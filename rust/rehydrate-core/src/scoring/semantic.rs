@@ -11,9 +11,9 @@ use crate::scoring::signals::NEUTRAL_SIMILARITY;
 /// The similarity signal of each message.
 pub(crate) struct Measured {
     pub similarity: Vec<f64>,
-    /// Factor that calibrates a whole score; all 1 unless relevance was calibrated.
+    /// Factor that calibrates a whole score. All 1 unless relevance was calibrated.
     pub odds: Vec<f64>,
-    /// How far the query asks for something that stands out here (relevance.rs); 1 where that is not calibrated.
+    /// How far the query asks for something that stands out here (relevance.rs); 1 if that is not calibrated.
     pub standing_out: f64,
     /// Whether vectors were really computed.
     pub embedding: bool,
@@ -35,7 +35,7 @@ struct Space<'a> {
 }
 
 impl Prepared {
-    /// Measure similarity to the query of `request`; 0.5 where there is nothing to compare.
+    /// Measure similarity to the query of `request`; 0.5 if there is nothing to compare.
     pub(crate) fn measure(&self, request: &Request<'_>, candidate: &[bool]) -> Measured {
         let messages = self.messages.len();
         let Some(query) = request.query else {
@@ -58,14 +58,14 @@ impl Prepared {
 
     /// Relevance of each message by its words, by the built-in model and by the caller's vectors.
     pub(crate) fn calibrated(&self, query: &str, request: &Request<'_>, candidate: &[bool]) -> Relevance {
-        // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
+        // The built-in model is weighted again for each conversation, so it uses the texts, not vectors.
         let own = if request.vectors.is_some() { self.space(request) } else { None };
         let dense = own.and_then(|space| space.centred_cosines(self.messages.len()));
         self.relevance(&AnalysedQuery::new(query, self.model()), dense, candidate, request.weights.semantic)
     }
 
-    /// Whether there is an embedder that works: the caller's gave vectors, or the built-in model gives one for the newest
-    /// text that it knows anything of.
+    /// Whether there is a working embedder: the caller's gave vectors, or the built-in model gives one for the newest
+    /// text of which it knows anything.
     fn embeds(&self, request: &Request<'_>) -> bool {
         if let Some(vectors) = request.vectors {
             return vectors.messages.chunks_exact(vectors.dim.max(1)).any(is_present);
@@ -89,7 +89,7 @@ impl Prepared {
 }
 
 impl Space<'_> {
-    /// Per message the cosine with the query; 0.5 where its vector is missing. None where the query's is.
+    /// Per message the cosine with the query; 0.5 where its vector is missing. None if the query's is.
     fn cosines(mut self, messages: usize) -> Option<Vec<f64>> {
         let query = self.asked()?;
         let mut rows = std::mem::take(&mut self.rows).into_owned();
@@ -101,7 +101,7 @@ impl Space<'_> {
         Some(self.scatter(cosines, NEUTRAL_SIMILARITY, messages))
     }
 
-    /// The same with the mean vector subtracted; NaN where a vector is missing. None where no message has one.
+    /// The same with the mean vector subtracted; NaN if a vector is missing. None if no message has one.
     fn centred_cosines(mut self, messages: usize) -> Option<Vec<f64>> {
         let query = self.asked()?;
         let mut rows = std::mem::take(&mut self.rows).into_owned();

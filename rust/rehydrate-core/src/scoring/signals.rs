@@ -25,12 +25,12 @@ pub struct Signals {
     pub structural: f64,
     /// 0.1 (oldest) to 1.0 (newest).
     pub recency: f64,
-    /// Similarity to the query; 0.5 where there is none.
+    /// Similarity to the query; 0.5 if there is none.
     pub semantic: f64,
     /// Share of it that memory already covers, 0 to 1.
     pub coverage: f64,
-    /// Factor that calibrates the whole score by how far the message falls short of the most relevant one; 1 under the
-    /// raw formula and without a query.
+    /// Factor that calibrates the whole score by how far the message is below the most relevant one. 1 under the raw
+    /// formula and without a query.
     pub odds: f64,
 }
 
@@ -46,10 +46,10 @@ impl Signals {
     }
 }
 
-/// Similarity where there is nothing to compare with.
+/// Similarity if there is nothing to compare with.
 pub const NEUTRAL_SIMILARITY: f64 = 0.5;
 
-/// Recency of each message: linear from 0.1 (oldest) to 1.0 (newest) over the messages that are not system; a single
+/// Recency of each message: linear from 0.1 (oldest) to 1.0 (newest) over the messages that are not system. A single
 /// one has 1.0, and so have system messages, which nothing ever drops.
 #[must_use]
 pub fn recency(messages: &[Message]) -> Vec<f64> {
@@ -67,7 +67,7 @@ pub fn recency(messages: &[Message]) -> Vec<f64> {
         .collect()
 }
 
-/// Coverage as the formula wants it: a largest cosine, clamped to 0..1; what is not a number covers nothing.
+/// Coverage for the formula: the largest cosine, clamped to 0..1. NaN covers nothing.
 #[must_use]
 pub fn clamp_coverage(similarity: f64) -> f64 {
     if similarity.is_nan() { 0.0 } else { similarity.clamp(0.0, 1.0) }

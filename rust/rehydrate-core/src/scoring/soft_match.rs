@@ -7,16 +7,16 @@ use crate::scoring::bm25::idf;
 const NEAR: f32 = 0.3;
 /// A longer query is judged by its rarest tokens.
 const QUERY_TOKENS: usize = 32;
-/// And by so many n-grams of other scripts: a word has several.
+/// And by this many n-grams of other scripts: a word has several.
 const QUERY_GRAMS: usize = 256;
-/// Weight of one of them that no message holds: every other one is of two words, or of an ending, and says nothing.
+/// Weight of an n-gram that no message holds: every other n-gram spans two words or an ending, and means nothing.
 const UNSEEN_GRAM: f64 = 0.5;
-/// Tokens that are looked for at once: one row of bytes a token of the vocabulary, one vector instruction a row.
+/// Tokens that are looked up at once: one row of bytes per token of the vocabulary, one vector instruction per row.
 const LANES: usize = 16;
 /// Tokens that those are compared with at once.
 const BLOCK: usize = 64;
 
-/// How much of a query each message matches, and how much there is to match.
+/// The share of a query that each message matches, and how much there is to match.
 pub(crate) struct Match {
     pub of_message: Vec<f64>,
     pub of_query: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Match {
 
 /// Match `query` with `messages` of them, whose texts' bags are numbered by message. A query token matches a message by
 /// its nearest token there, `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches; an
-/// n-gram matches itself only. `document_frequency` says in how many messages each token of the vocabulary stands.
+/// n-gram matches itself only. `document_frequency` says how many messages have each token of the vocabulary.
 pub(crate) fn soft_match(
     model: &StaticModel,
     query: &Bag,
@@ -42,7 +42,7 @@ pub(crate) fn soft_match(
     grams.truncate(QUERY_GRAMS);
     let known = &present[..present.partition_point(|&token| !model.is_hashed(token))];
 
-    // Tokens that occur are numbered, so that what is known of them is close together.
+    // Tokens that occur are numbered, so that their data is close together.
     let mut number = vec![0_u16; document_frequency.len()];
     (0..).zip(&present).for_each(|(at, &token)| number[token as usize] = at);
     let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::embed::builtin::pack_bag;
 
-    /// The obvious way: every token of the query against every token of the message.
+    /// The simple way: every token of the query against every token of the message.
     fn by_hand(model: &StaticModel, query: &Bag, messages: &[Bag]) -> (Vec<f64>, f64) {
         let mut of_message = vec![0.0; messages.len()];
         let mut of_query = 0.0;

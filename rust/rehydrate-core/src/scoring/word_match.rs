@@ -1,9 +1,9 @@
-//! BM25 over the messages of one conversation, and how rare the words are that each holds.
+//! BM25 over the messages of one conversation, and the rarity of the words that each holds.
 use crate::analysis::words::PackedTerms;
 use crate::interrupt::checkpoint;
 use crate::scoring::bm25::{BM25, idf};
 
-/// How well documents match a query word by word.
+/// The quality of documents' matches with a query, word by word.
 pub(crate) struct WordMatch {
     /// BM25 of each document.
     pub bm25: Vec<f64>,
@@ -11,7 +11,7 @@ pub(crate) struct WordMatch {
     pub rarity: Vec<f64>,
     /// The summed rarity of all words of the query.
     pub rarity_of_query: f64,
-    /// Per document, whether it says all words of the query and none else.
+    /// Per document, whether it has all words of the query and no others.
     pub echoes: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! From messages to items and back: what is packed are units and blocks, what is reported are messages and units.
+//! From messages to items and back: units and blocks are packed, messages and units are reported.
 use crate::conversation::message_parts::MessageParts;
 use crate::conversation::prepared::Prepared;
 use crate::packing::pack::{FeatureLists, Packing, Problem};
@@ -14,7 +14,7 @@ impl Prepared {
         parts.message.iter().map(|&message| of_messages[message]).collect()
     }
 
-    /// Score of each item: of a unit the best of its messages or skeletons, of a block its own. A skeleton without a
+    /// Score of each item: for a unit the best of its messages or skeletons, for a block its own. A skeleton without a
     /// text of its own is worth nothing by itself.
     pub(crate) fn item_scores(&self, part_scores: &[f64]) -> Vec<f64> {
         let mut scores = vec![0.0_f64; self.units.len()];
@@ -29,7 +29,7 @@ impl Prepared {
         scores
     }
 
-    /// Whether nothing is left of a message but its blocks.
+    /// Whether only the blocks of a message are left.
     fn is_empty_skeleton(&self, part: usize) -> bool {
         let next = part + 1;
         self.messages[part].pieces.is_empty() && next < self.messages.len() && self.is_block(next)
@@ -56,8 +56,7 @@ impl Prepared {
         units.iter().copied().chain(self.units_of_blocks().map(|unit| blocks_of[unit])).collect()
     }
 
-    /// Per unit, the share of what it mentions, of so many `features`, that no kept item mentions; 1 where it mentions
-    /// nothing.
+    /// Per unit, the share of its mentions that no kept item has. 1 if it mentions nothing.
     pub(crate) fn unsaid(&self, lists: &FeatureLists, features: usize, is_kept: impl Fn(usize) -> bool) -> Vec<f64> {
         let mut said = vec![false; features];
         let mut counts = vec![(0_u32, 0_u32); self.units.len()];
@@ -101,7 +100,7 @@ impl Prepared {
         best.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// From the items that are kept to units and their blocks; `repair` sees to a valid first survivor among the units.
+    /// From the kept items to units and their blocks. `repair` makes the first survivor among the units valid.
     pub(crate) fn resolve_units(
         &self,
         problem: &Problem<'_>,
@@ -110,7 +109,7 @@ impl Prepared {
         repair: impl FnOnce(&Problem<'_>, &mut Packing) -> Option<usize>,
     ) -> (Packing, Vec<BlockChoice>, Option<usize>) {
         let units = self.units.len();
-        // What was reserved makes room for a first user turn last of all, whatever it gained.
+        // The reserved units make room for a first user turn last of all, whatever they gained.
         let repair = |problem: &Problem<'_>, packing: &mut Packing| {
             let gain = packing.gain.clone();
             let most = gain.iter().copied().fold(0.0, f64::max);
@@ -137,7 +136,7 @@ impl Prepared {
         packing.kept[..units].copy_from_slice(&by_unit.kept);
         if let Some(leader) = leader {
             drop_blocks(parts, problem, &mut packing, &mut by_unit.used_tokens);
-            // What leads should say something: its first blocks, as far as there is room.
+            // A leader should say something: its first blocks, as far as there is room.
             for item in parts.for_packing().of(leader, units) {
                 let cost = parts.for_packing().cost(item, units, problem, &packing.kept);
                 let with_it = by_unit.used_tokens.saturating_add_signed(cost);
@@ -158,7 +157,7 @@ impl Prepared {
         (by_unit, blocks, leader)
     }
 
-    /// The gain of a unit: its skeleton and its kept blocks, or all of them where it is dropped.
+    /// The gain of a unit: its skeleton and its kept blocks, or all of them if it is dropped.
     fn gain_of_units(&self, parts: &MessageParts, packing: &Packing) -> Vec<f64> {
         let units = self.units.len();
         let mut gain = packing.gain[..units].to_vec();
@@ -172,7 +171,7 @@ impl Prepared {
     }
 }
 
-/// Drop the units of which nothing is kept but the marks of their gaps.
+/// Drop the units of which only the marks of gaps are kept.
 fn drop_empty_units(prepared: &Prepared, parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing) {
     let units = prepared.units.len();
     let mut says_something = vec![false; units];
@@ -187,7 +186,7 @@ fn drop_empty_units(prepared: &Prepared, parts: &MessageParts, problem: &Problem
     }
 }
 
-/// The leader may have taken more room than the dropped units had: drop blocks of those that stay, of least gain.
+/// The leader may have taken more room than the dropped units had: drop blocks of the kept ones, of least gain.
 fn drop_blocks(parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
     let (blocks, units) = (parts.for_packing(), packing.kept.len() - parts.blocks.len());
     let pinned = (0..units).filter(|&unit| problem.pinned[unit]);
@@ -204,7 +203,7 @@ fn drop_blocks(parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packin
 }
 
 impl MessageParts {
-    /// Tokens of each unit as it would be kept: with its kept blocks, or, dropped so far, with none.
+    /// Tokens of each unit as it would be kept: with its kept blocks, or, if it is dropped so far, with none.
     fn tokens_of_units(&self, units: usize, problem: &Problem<'_>, kept: &[bool]) -> Vec<u32> {
         let blocks = self.for_packing();
         let mut tokens: Vec<i64> = problem.token_cost[..units].iter().map(|&tokens| i64::from(tokens)).collect();

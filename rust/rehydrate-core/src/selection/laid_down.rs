@@ -1,19 +1,19 @@
-//! What users laid down: rules, limits, preferences (analysis/directives.rs). They are kept before anything competes: such
-//! a sentence is never said again, and no later tool call shows that it was needed. Most are short and cost little; what
-//! is longer, a task with rules in it, may take a share of the budget.
+//! Directives of users: rules, limits, preferences (analysis/directives.rs). They are kept before anything competes:
+//! such a sentence is never said again, and no later tool call shows that it was needed. Most are short and cost
+//! little. A longer text, such as a task with rules in it, may take a share of the budget.
 use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
 use crate::packing::pack::{Blocks, Problem};
 use crate::selection::outcome::BlockChoice;
 
-/// An item of so many tokens is short: a rule alone.
+/// An item of this many tokens is short: a rule alone.
 const SHORT_TOKENS: i64 = 50;
 /// Share of the budget that longer ones may take.
 const LONG_SHARE: f64 = 0.1;
 
 impl Prepared {
-    /// Per item to be packed, how strong the strongest directive in it is; 0: there is none.
+    /// Per item to be packed, the strength of the strongest directive in it. 0 if there is none.
     pub(crate) fn directive_strengths(&self, items: usize) -> Vec<u32> {
         let mut strengths = vec![0; items];
         for (index, message) in self.messages.iter().enumerate().filter(|(_, message)| message.role.may_be_users()) {
@@ -27,9 +27,8 @@ impl Prepared {
         strengths
     }
 
-    /// Mark in `first` the items in which users lay something down, as far as `left` tokens go, and for long ones their
-    /// share: the strongest first, of equal ones the shortest, then the newest. What says only what is there already is
-    /// passed over.
+    /// Mark in `first` the items with users' directives, as far as `left` tokens go, and for long ones their share: the
+    /// strongest first, of equal ones the shortest, then the newest. Directives that are already there are skipped.
     pub(crate) fn reserve_laid_down(
         &self,
         strengths: &[u32],
@@ -66,7 +65,7 @@ impl Prepared {
         }
     }
 
-    /// Per unit, whether a user lays something down in what is kept of it.
+    /// Per unit, whether a user's directive is in its kept part.
     pub(crate) fn units_with_directives(&self, strengths: &[u32], kept: &[bool], blocks: &[BlockChoice]) -> Vec<bool> {
         let units = self.units.len();
         let mut found: Vec<bool> = (0..units).map(|unit| kept[unit] && strengths[unit] > 0).collect();

@@ -1,11 +1,11 @@
-//! The outcome of a compaction: what is kept, and every signal behind it.
+//! The outcome of a compaction: the selection, and every signal that decided it.
 use crate::packing::pack::Packing;
 use crate::scoring::signals::Signals;
 
 /// The outcome of one block of a divided text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockChoice {
-    /// Which of the divided texts it is of.
+    /// The number of the divided text.
     pub text: usize,
     /// Its position in that text.
     pub position: usize,
@@ -17,10 +17,10 @@ pub struct BlockChoice {
     pub kept: bool,
 }
 
-/// The outcome of one compaction: what is kept, and every signal behind it.
+/// The outcome of one compaction: the selection, and every signal that decided it.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Which units are kept, what each added, the tokens used.
+    /// The kept units, what each added, the tokens used.
     pub packing: Packing,
     /// The blocks of the divided texts, by unit.
     pub blocks: Vec<BlockChoice>,
@@ -32,9 +32,9 @@ pub struct Selection {
     pub best_message: Vec<usize>,
     /// Per unit, its tokens when it is whole.
     pub unit_tokens: Vec<u32>,
-    /// Per unit, the share of what it mentions that nothing kept mentions; 1 where it mentions nothing.
+    /// Per unit, the share of its mentions that are in nothing kept. 1 if it mentions nothing.
     pub unsaid: Vec<f64>,
-    /// Per unit, whether a user's directive is in what is kept of it.
+    /// Per unit, whether a user's directive is in its kept part.
     pub has_directive: Vec<bool>,
     /// The query's part of the objective, 0 to 1.
     pub query_share: f64,
@@ -42,6 +42,6 @@ pub struct Selection {
     pub pinned_tokens: u64,
     /// The unit pulled in so that a user turn comes first, if that was needed.
     pub leader: Option<usize>,
-    /// Whether vectors were really computed; without a query the newest text alone is embedded.
+    /// Whether vectors were really computed. Without a query only the newest text is embedded.
     pub embedding: bool,
 }

@@ -17,7 +17,7 @@ use crate::selection::outcome::Selection;
 const REPLY_SHARE: f64 = 0.05;
 
 impl Prepared {
-    /// Score every message, pack the units into `request.target_tokens`, and see to a valid first survivor.
+    /// Score every message, pack the units into `request.target_tokens`, and make the first survivor valid.
     ///
     /// # Errors
     /// [`Error::Argument`] when the request's columns do not fit the conversation.
@@ -65,7 +65,7 @@ impl Prepared {
             feature_weight: &weight,
             budget_tokens: request.target_tokens,
         };
-        // What is kept before anything competes; where nothing needs to go, everything.
+        // These are kept before anything competes. If everything fits, that is everything.
         let mut first = pinned_items.clone();
         let left = request.target_tokens.saturating_sub(pinned_tokens);
         let mut laid_down = vec![0; items];
@@ -130,7 +130,7 @@ impl Prepared {
         let messages = self.messages.len();
         let (needs, asked) = (&self.needs, request.query.is_some());
         let calibrated = request.signals == SignalMode::Calibrated;
-        // Calibrated, the built-in model has its say beside vectors of the caller's.
+        // If calibrated, the built-in model counts in addition to the caller's vectors.
         let by_texts = calibrated || request.vectors.is_none();
         let bags_missing = asked && by_texts && needs.model.is_some() && !(needs.bags || needs.vectors);
         let terms_missing = asked && calibrated && !needs.terms;
@@ -158,8 +158,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// The relevance of each message to `query`, 1 for the best, and how far to trust it: the share of the query that the
-    /// best message matches, 0 to 1. Of the caller's `vectors` see [`Request`].
+    /// The relevance of each message to `query`, 1 for the best, and how far to trust it: the share of the query that
+    /// the best message matches, 0 to 1. For the caller's `vectors` see [`Request`].
     ///
     /// # Errors
     /// [`Error::Argument`] when the vectors do not fit the conversation, or it was not prepared for a query.
@@ -182,8 +182,8 @@ impl Prepared {
         Ok((found.relevance, found.confidence))
     }
 
-    /// The messages that an expensive model is worth asking about: the best fifth of those that are not kept anyway, most
-    /// relevant to `query` first by words and the built-in model.
+    /// The messages that an expensive model should be asked about: the best fifth of those that are not kept anyway,
+    /// most relevant to `query` first by words and the built-in model.
     #[must_use]
     pub fn rank(&self, query: &str) -> Vec<usize> {
         let candidate = self.candidates(&self.always_kept(&self.system_units()));
@@ -195,14 +195,14 @@ impl Prepared {
         ranked
     }
 
-    /// Per part its score, without its similarity to a query that counts by itself.
+    /// Per part its score, without its similarity to a query that counts separately.
     fn scores_beside_query(&self, signals: &[Signals], request: &Request<'_>) -> Vec<f64> {
         let plain = |s: &Signals| Signals { odds: 1.0, semantic: NEUTRAL_SIMILARITY, ..*s }.score(&request.weights);
         signals.iter().map(plain).collect()
     }
 
-    /// Mark in `first` the reply that the user answers, if `left` tokens suffice: of a unit in blocks the last one of what
-    /// it says, of another the whole, where it takes little of the budget. Returns its tokens.
+    /// Mark in `first` the reply that the user answers, if `left` tokens suffice: for a unit in blocks the last block
+    /// of its text, for another the whole, if it takes little of the budget. Returns its tokens.
     fn reserve_reply(
         &self,
         reply: usize,
@@ -237,13 +237,13 @@ impl Prepared {
         self.units.iter().zip(system).map(|(unit, &system)| unit.pinned || system).collect()
     }
 
-    /// Per message, or part of one, whether it has to compete. Of a unit that is kept anyway its blocks do.
+    /// Per message, or part of one, whether it has to compete. The blocks of a unit that is kept anyway do.
     fn candidates(&self, pinned: &[bool]) -> Vec<bool> {
         let parts = self.messages.iter().enumerate();
         parts.map(|(part, message)| !pinned[message.unit] || self.is_block(part)).collect()
     }
 
-    /// Per unit, whether nobody but the system speaks in it: it is outside of the order of turns.
+    /// Per unit, whether only the system speaks in it: it is outside the order of turns.
     fn system_alone(&self) -> Vec<bool> {
         let mut alone = vec![true; self.units.len()];
         for message in self.messages.iter().filter(|message| !message.is_system()) {

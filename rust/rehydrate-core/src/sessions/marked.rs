@@ -1,16 +1,16 @@
 //! The lines of a context store, each after whose words it is.
 use crate::context_store::nonce;
 
-/// The heading of what the user laid down.
+/// The heading of the user's directives.
 const USERS: &str = "User Preferences";
 const MARK_DIGITS: usize = 6;
 /// For the last line, which says how many there are more.
 const MORE_CHARS: usize = 30;
 
-/// The lines that have room in so many characters, in their order, and the digits in their marks.
+/// The lines that fit into this many characters, in their order, and the digits in their marks.
 ///
-/// Nothing else has these digits, which are made from the whole store: neither a heading in a text nor a line that imitates
-/// these passes for what the user said.
+/// Nothing else has these digits, which are made from the whole store. So neither a heading in a text nor a line that
+/// imitates these passes for the user's words.
 #[must_use]
 pub fn marked_lines(store: &str, max_chars: usize) -> (Vec<String>, String) {
     let mut digits = nonce(b"context store", store.as_bytes());

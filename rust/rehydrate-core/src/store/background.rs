@@ -1,4 +1,4 @@
-//! The thread that files new items in the background, and who waits for it.
+//! The thread that files new items in the background, and the waiting for it.
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +21,12 @@ fn is_stopped() -> bool {
     STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::SeqCst)))
 }
 
-/// Items to be filed, in this process: how many namespaces have some, in all stores.
+/// Items to be filed, in this process: the number of namespaces with some, in all stores.
 static FILING: AtomicUsize = AtomicUsize::new(0);
 /// The process is about to end: nothing is merged any more.
 static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// Wait until new items are filed, but not for longer: for a process that is about to exit.
+/// Wait until new items are filed, up to this time: for a process that is about to exit.
 pub fn settle(patience: Duration) {
     IS_LEAVING.store(true, Ordering::SeqCst);
     let end = Instant::now() + patience;
@@ -40,7 +40,7 @@ pub(super) fn forget_others() {
     FILING.store(0, Ordering::SeqCst);
 }
 
-/// A namespace whose new items are to be filed, or are being filed.
+/// A namespace whose new items must be filed, or are being filed.
 pub(super) struct PendingBuild {
     process: u32,
     of_store: Arc<AtomicUsize>,
@@ -96,7 +96,7 @@ impl Background {
         {
             let mut wanted = lock(&state.wanted);
             if state.thread.as_ref().is_some_and(|(process, _)| *process != here) {
-                // The parent sees to what it wanted.
+                // The parent does that work.
                 wanted.clear();
                 self.filing.store(0, Ordering::SeqCst);
             }
@@ -116,11 +116,11 @@ impl Background {
                         if let Some((process, before)) = state.thread.replace((here, thread))
                             && process != here
                         {
-                            // Another process's thread is nothing that could be let go of here.
+                            // Another process's thread cannot be released here.
                             std::mem::forget(before);
                         }
                     }
-                    // Without the thread the items stay in memory, or are indexed by whoever searches.
+                    // Without the thread the items stay in memory, or a search indexes them.
                     Err(_) => lock(&state.wanted).clear(),
                 }
             }
@@ -128,8 +128,8 @@ impl Background {
         Ok(())
     }
 
-    /// File the new items of a namespace here and now, where they are many: what is indexed in memory only, every process
-    /// indexes again. Whoever is filing already is not waited for.
+    /// File the new items of a namespace here and now, if they are many: every process indexes again what is indexed in
+    /// memory only. It does not wait for a thread that is filing already.
     ///
     /// # Errors
     /// That it was interrupted. A disk that is full isn't an error: the items are found without the file too.
@@ -163,7 +163,7 @@ impl Background {
         }
     }
 
-    /// End the thread, and wait for that so long; what it was building is left undone.
+    /// End the thread, and wait this long for it. An unfinished build is dropped.
     pub fn stop(&self, build_context: &BuildContext, patience: Duration) {
         self.stop.store(true, Ordering::SeqCst);
         let Ok(inside) = use_count::enter(&build_context.connections.path) else { return };

@@ -1,10 +1,10 @@
-//! Building index files: newest items into small ones, small ones into larger ones, damaged ones anew.
+//! Building index files: newest items into small ones, small ones into larger ones, damaged ones again.
 //!
-//! Files of about one size are made one when there are [`RATIO`] of them, so that an item is written again a few times only
-//! and a search visits few files. One process builds at a time; what it built becomes current in one transaction.
+//! Files of about the same size become one when there are [`RATIO`] of them, so that an item is written again only a
+//! few times and a search reads few files. One process builds at a time; its result becomes current in one transaction.
 //!
-//! Processes may be short. So many new items are filed in several steps, small ones first, each of which lasts, and before
-//! anything is merged; a search does so before it looks; and closing and exiting wait a little for it.
+//! Processes may be short. So many new items are filed in several steps, small ones first, before anything is merged,
+//! and each step lasts. A search does so before it looks, and closing and exiting wait a little for it.
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub(super) struct BuildContext {
     pub index_cache: Arc<IndexCache>,
 }
 
-/// The files that are to be built of a namespace.
+/// The files to build for a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Files for new items and for damaged ones: without them every process indexes the same items again.
@@ -44,7 +44,7 @@ pub(super) enum Extent {
     All,
 }
 
-/// A file to be built: of `(low, high]`, after `older` ranges, in place of `replaced` ones.
+/// A file to build: of `(low, high]`, after `older` ranges, in place of `replaced` ones.
 struct Job {
     low: i64,
     high: i64,
@@ -53,24 +53,24 @@ struct Job {
 }
 
 impl BuildContext {
-    /// Build what is to be built of a namespace, until nothing is: files for what is damaged and for at least `least` new
-    /// items. Waits for other processes that build, if `waits`.
+    /// Build the files of a namespace until none is missing: for damaged ones and for at least `least` new items. Waits
+    /// for other processes that build, if `waits`.
     pub fn build_pending(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
         let patience = if waits { Duration::MAX } else { Duration::ZERO };
         let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;
-        // Who asks for large files waits for them; else the process may end at any moment.
+        // A caller that asks for large files waits for them. Otherwise the process may end at any moment.
         let mut most = if extent == Extent::All { MAX_SEGMENT_ITEMS } else { FILED_ITEMS };
         while let Some((namespace, generation, job)) = self.next_job(name, least, most, extent)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
-            // Who has come so far is likely to come further.
+            // A caller that has come this far is likely to go further.
             most = (2 * most).min(MAX_SEGMENT_ITEMS);
         }
         Ok(())
     }
 
-    /// Whether so many items of a namespace are in no file, nor in memory, that they are worth one.
+    /// Whether enough items of a namespace are neither in a file nor in memory that they are worth a file.
     pub fn is_behind(&self, name: &str) -> Result<bool> {
         let snapshot = self.index_cache.peek(&self.connections, name)?;
         self.connections.read(|transaction| {
@@ -91,7 +91,7 @@ impl BuildContext {
         })
     }
 
-    /// The right to build and to sweep; None where others had it for all the time.
+    /// The right to build and to sweep. None if others had it all the time.
     fn lock(&self, patience: Duration) -> Result<Option<Lock>> {
         if patience > Duration::ZERO && self.folder.is_locked_here() {
             return Err(problem::store(
@@ -113,8 +113,8 @@ impl BuildContext {
         }
     }
 
-    /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under
-    /// the lock. Those that stay.
+    /// Remove the files of a process that ended during its work: they may hold texts that are purged by now. Runs under
+    /// the lock. Returns those that stay.
     pub fn sweep(&self) -> Result<Vec<PathBuf>> {
         let current: FxHashSet<FileName> = self.connections.read(|transaction| {
             let files = segments::names_in(&mut transaction.prepare("SELECT file FROM segments")?, [])?;
@@ -123,8 +123,8 @@ impl BuildContext {
         Ok(self.folder.sweep(|name| current.contains(name)))
     }
 
-    /// Remove `files`, and whatever a process may have left behind; those that stay. Waits for who builds: what it is
-    /// writing may hold what was purged meanwhile.
+    /// Remove `files`, and the files of an ended process. Returns those that stay. Waits for a builder: it may be
+    /// writing texts that were purged meanwhile.
     ///
     /// # Errors
     /// Others who built for all the time that a call may wait.
@@ -163,11 +163,11 @@ impl BuildContext {
         remove()
     }
 
-    /// The next file to be built, of at most `most` new items; its namespace and that one's generation.
+    /// The next file to build, of at most `most` new items, with its namespace and that one's generation.
     fn next_job(&self, name: &str, least: usize, most: usize, extent: Extent) -> Result<Option<(i64, i64, Job)>> {
         let Some((row, files)) = state(&self.connections, name)? else { return Ok(None) };
         let snapshot = self.index_cache.peek(&self.connections, name)?.filter(|snapshot| snapshot.namespace == row.id);
-        // What is in memory only is what files are to be built of.
+        // New files are built of the ranges that are in memory only.
         let ranges: Vec<IndexedRange> = snapshot
             .iter()
             .flat_map(|snapshot| snapshot.ranges.iter().filter(|range| range.row.is_some()).cloned())
@@ -185,7 +185,7 @@ impl BuildContext {
             let low = planned[from].low;
             let high = self.high_of(row.id, low, planned[to].high, most)?;
             let older = planned[..from].iter().filter_map(|range| range.indexed.clone()).collect();
-            // Damaged files are between the others, and are replaced with what takes their place.
+            // Damaged files are between the others, and are replaced together with what takes their place.
             let replaced = files.iter().filter(|file| file.high > low && file.high <= high).cloned().collect();
             Ok(Some((row.id, row.generation, Job { low, high, older, replaced })))
         };
@@ -195,8 +195,7 @@ impl BuildContext {
             match &range.indexed {
                 None if range.is_damaged || range.low < filed => return job(at, at, MAX_SEGMENT_ITEMS),
                 None if items >= least.max(1) => return job(at, at, most),
-                // Most of it was deleted or replaced since.
-                // Or it was made where no graph was wanted.
+                // Most of it was deleted or replaced since. Or it was made when no graph was wanted.
                 Some(range)
                     if extent == Extent::All
                         && (range.segment.len() > 2 * items + RATIO
@@ -219,7 +218,7 @@ impl BuildContext {
         Ok(None)
     }
 
-    /// How far a file of `(low, high]` may reach, if that is more than `most` items.
+    /// The number of items up to which a file of `(low, high]` may reach, if that is more than `most`.
     fn high_of(&self, namespace: i64, low: i64, high: i64, most: usize) -> Result<i64> {
         self.connections.read(|transaction| {
             let query =
@@ -255,7 +254,7 @@ impl BuildContext {
             segments::replace(transaction, &mut now, &job.replaced, &row)?;
             Ok(true)
         });
-        // What stays is swept the next time.
+        // Files that remain are swept the next time.
         let _ = match swapped {
             Ok(true) => self.folder.remove(job.replaced.iter().filter_map(|row| row.file.as_ref())),
             Ok(false) | Err(_) => self.folder.remove([&file]),
@@ -264,12 +263,12 @@ impl BuildContext {
     }
 }
 
-/// Items of a file; None for what is in no file.
+/// Items of a file. None for those in no file.
 fn size(range: &PlannedRange) -> Option<usize> {
     range.indexed.as_ref().filter(|range| range.row.is_some()).map(|range| range.segment.len())
 }
 
-/// The first of the files, oldest first, that are made one with the newest one, of `items`.
+/// The first of the files, oldest first, that are merged with the newest one, of `items`.
 fn merge_start(sizes: &[usize], items: usize) -> usize {
     let level = |size: usize| (size / FILED_ITEMS).max(1).ilog(RATIO);
     let mut start = sizes.len();
@@ -284,7 +283,7 @@ fn merge_start(sizes: &[usize], items: usize) -> usize {
         if newer.iter().all(|&size| level(size) <= own) && level(items) <= own && of_level >= RATIO {
             start = from;
         } else if level(items) > own {
-            // What is smaller than the new items goes with them.
+            // Smaller ranges go with the new items.
             start = from;
         }
     }

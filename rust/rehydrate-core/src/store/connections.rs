@@ -1,7 +1,7 @@
-//! Connections to the file: one that writes, a few that read, and the patience with which they wait for others.
+//! Connections to the file: one that writes, a few that read, and their patience with others.
 //!
-//! A signal handler runs on a thread that may be amid a call here ([`poll`]). What it calls must not wait for that thread:
-//! closing is left to the call under way, and a write amid a write is refused.
+//! A signal handler runs on a thread that may be in the middle of a call here ([`poll`]). Its calls must not wait for
+//! that thread: closing is left to the call under way, and a write during a write is refused.
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,11 +40,11 @@ enum Use {
 }
 
 thread_local! {
-    /// Calls that this thread is amid: which connections, by address, and how it uses them.
+    /// This thread's calls under way: their connections, by address, and how it uses them.
     static USES: RefCell<Vec<(usize, Use)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call that is under way, inside the fork guard. Whoever is the last to leave closed connections lets go of them.
+/// A call that is under way, inside the fork guard. The last call to leave closed connections drops them.
 struct Using<'a> {
     of: &'a Connections,
     _inside: use_count::Inside,
@@ -60,7 +60,7 @@ impl Drop for Using<'_> {
 }
 
 impl Connections {
-    /// Open the file, and make it where there is none.
+    /// Open the file, and make it if there is none.
     pub fn open(path: PathBuf, is_read_only: bool, busy: Duration) -> Result<Arc<Self>> {
         let inside = use_count::enter(&path)?;
         let connections = register(|others| {
@@ -69,8 +69,8 @@ impl Connections {
             }
             let identity = Identity::of(&path).map_err(|error| problem::io(&path, &error))?;
             let followed = check_kinds(&path)?;
-            // Closing a file takes away the locks that SQLite has on it, in the whole process (POSIX): it is looked into
-            // only while no connection is there.
+            // Closing a file releases the locks that SQLite has on it, in the whole process (POSIX). So it is only read
+            // here while there is no connection.
             if !others.iter().any(|other| other.identity == identity) {
                 check_header(&followed)?;
             }
@@ -100,12 +100,12 @@ impl Connections {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Whether this thread is amid a call.
+    /// Whether this thread is in the middle of a call.
     pub fn is_used_here(&self) -> bool {
         USES.with_borrow(|uses| uses.iter().any(|&(address, _)| address == self.address()))
     }
 
-    /// Everything that `work` does, or nothing; no other connection writes meanwhile.
+    /// Everything that `work` does, or nothing. No other connection writes meanwhile.
     pub fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
         self.write_within(self.busy, work)
     }
@@ -147,7 +147,7 @@ impl Connections {
         }
     }
 
-    /// The result of `work` on one state of the file; it may be called again.
+    /// The result of `work` on one state of the file. It may be called again.
     pub fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
         let mut patience = Patience::new(&self.path, self.busy);
         loop {
@@ -181,7 +181,7 @@ impl Connections {
         found
     }
 
-    /// Copy the log into the file and empty it, which is possible between the reads of others.
+    /// Copy the log into the file and empty it, which is possible between others' reads.
     pub fn checkpoint(&self) -> Result<()> {
         self.alone(|writer| {
             let is_blocked: bool = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
@@ -189,7 +189,7 @@ impl Connections {
         })
     }
 
-    /// Write the whole file anew: SQLite clears what it deletes, but not what it moved within the file before.
+    /// Write the whole file again: SQLite clears deleted bytes, but not bytes that it moved within the file before.
     pub fn rewrite(&self) -> Result<()> {
         self.alone(|writer| {
             writer.execute_batch("PRAGMA temp_store = FILE")?;
@@ -199,7 +199,7 @@ impl Connections {
         })
     }
 
-    /// Work of the connection that writes which isn't a transaction; None is tried again.
+    /// Work of the writing connection that isn't a transaction. None is tried again.
     fn alone<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<Option<T>>) -> Result<T> {
         self.check_reentry()?;
         let mut patience = Patience::new(&self.path, self.busy);
@@ -230,7 +230,7 @@ impl Connections {
         })
     }
 
-    /// Close every connection; the next call opens one. False where one is in use.
+    /// Close every connection; the next call opens one. False if one is in use.
     pub fn close_idle(&self) -> bool {
         let (Some(mut readers), Some(mut writer)) = (try_lock(&self.readers), try_lock(&self.writer)) else {
             return false;
@@ -241,7 +241,8 @@ impl Connections {
     }
 
     /// Close every connection for good, after a write that is under way. The log is copied into the file if nobody is
-    /// in the way. Called from a signal handler amid a call of the same thread, that call ends first, and then closes.
+    /// in the way. If a signal handler calls it during a call of the same thread, that call ends first, and then
+    /// closes.
     pub fn close(&self) -> Result<()> {
         self.is_closed.store(true, Ordering::SeqCst);
         while !self.is_used_here() && !self.try_close()? {
@@ -260,7 +261,7 @@ impl Connections {
 
     fn release(&self) -> bool {
         if !use_count::is_home() {
-            return true; // a child copied amid a call: see `drop`
+            return true; // a child copied during a call: see `drop`
         }
         let Some(mut writer) = try_lock(&self.writer) else { return false };
         lock(&self.readers).clear();
@@ -274,7 +275,7 @@ impl Connections {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// A signal handler amid a write would wait for the thread that it runs on.
+    /// A signal handler during a write would wait for the thread that it runs on.
     fn check_reentry(&self) -> Result<()> {
         if !USES.with_borrow(|uses| uses.contains(&(self.address(), Use::Write))) {
             return Ok(());
@@ -295,7 +296,7 @@ impl Connections {
     }
 
     fn check_same_file(&self) -> Result<()> {
-        // SQLite would go on with a file that has no name any more: what is written there is gone when it is closed.
+        // SQLite would go on with a file that no longer has a name: its content is gone when it is closed.
         if Identity::of(&self.path).is_ok_and(|now| now == self.identity) {
             return Ok(());
         }
@@ -307,7 +308,7 @@ impl Connections {
         ))
     }
 
-    /// A write-ahead log lets readers and a writer go on side by side; the file remembers it.
+    /// A write-ahead log lets readers and a writer work at the same time. The file remembers it.
     fn enter_log_mode(&self) -> Result<()> {
         let mut patience = Patience::new(&self.path, self.busy);
         loop {
@@ -338,18 +339,18 @@ impl Connections {
 impl Drop for Connections {
     fn drop(&mut self) {
         if !use_count::is_home() {
-            // SQLite in a child that was copied amid its work may wait for ever, or take the parent's log away.
+            // SQLite in a child that was copied during its work may wait forever, or take the parent's log away.
             std::mem::forget(std::mem::take(self.readers.get_mut().unwrap_or_else(PoisonError::into_inner)));
             std::mem::forget(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
 
-/// All open stores. Locked inside or during a fork only, so never by a thread that a child lacks.
+/// All open stores. It is only locked inside or during a fork, so never by a thread that a child lacks.
 static OPEN: Mutex<Vec<Weak<Connections>>> = Mutex::new(Vec::new());
 
-/// Make what has connections, and have them closed before a fork; `make` is told of all that are there already, one call at
-/// a time. Called inside the guard.
+/// Make an object with connections, and have them closed before a fork. `make` gets all objects that are there already,
+/// one call at a time. Called inside the guard.
 fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connections>) -> Result<Arc<Connections>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|other| other.strong_count() > 0);
@@ -359,7 +360,7 @@ fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connections>) -> Re
     Ok(made)
 }
 
-/// Close every connection; false where one is in use.
+/// Close every connection; false if one is in use.
 pub(super) fn close_all() -> bool {
     let open = match OPEN.try_lock() {
         Ok(open) => open,

@@ -1,4 +1,4 @@
-//! The file of a store: made where there is none, looked into before SQLite is, and connected to.
+//! The file of a store: made if there is none, checked before SQLite opens it, and connected to.
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use super::{files, problem, schema};
 use crate::error::{Result, StoreProblem};
 use crate::interrupt::poll;
 
-/// Of SQLite's machine, between two questions whether to stop: well under a millisecond.
+/// Instructions of SQLite's machine between two checks whether to stop: well under a millisecond.
 const STEPS: std::ffi::c_int = 2_000;
 /// The bytes with which every SQLite file begins.
 const HEADER: &[u8] = b"SQLite format 3\0";
 
-/// Make an empty file that only its owner may read, and its folder likewise, where they are not there.
+/// Make an empty file that only its owner may read, and its folder likewise, if they are not there.
 pub(super) fn make(path: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
@@ -31,14 +31,14 @@ pub(super) fn make(path: &Path) -> Result<()> {
     }
 }
 
-/// The end of a journal that names another one, of several files at once (SQLite's file format, 3.2.1).
+/// The end of a journal that names another one, for several files at once (SQLite's file format, 3.2.1).
 const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const JOURNAL: &str = "-journal";
 
-/// The path that SQLite goes by: it looks beside what a link leads to.
+/// The path that SQLite uses: it looks next to the target of a link.
 ///
 /// # Errors
-/// Something else than files there, which nobody may open: whoever opens a pipe waits.
+/// Things other than files, which nobody may open: opening a pipe waits.
 pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     for ending in ["", "-wal", "-shm", JOURNAL] {
@@ -52,8 +52,8 @@ pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
 
 /// Before SQLite touches it: something else is not even opened.
 ///
-/// SQLite takes up what is beside a file too. A journal may name a path, which SQLite removes when it has rolled the journal
-/// back; no journal of ours names one.
+/// SQLite also reads files next to the database. A journal may name a path, which SQLite removes when it has rolled the
+/// journal back; no journal of ours names one.
 pub(super) fn check_header(path: &Path) -> Result<()> {
     let journal = files::beside(path, JOURNAL);
     if ends_in(&journal, NAMES_ANOTHER).map_err(|error| problem::io(&journal, &error))? {
@@ -61,7 +61,8 @@ pub(super) fn check_header(path: &Path) -> Result<()> {
         let problem = "the journal of somebody else names a file that would be removed";
         return Err(problem::store(&journal, StoreProblem::NotAStore, problem, remedy));
     }
-    // Its length is what can be read: asked for apart, it may be that of a file that another process is just making.
+    // Its length is the number of bytes that can be read: a separate query may see that of a file that another process
+    // is just making.
     let read = File::open(path).and_then(|file| {
         let mut header = Vec::new();
         file.take(HEADER.len() as u64).read_to_end(&mut header)?;
@@ -89,7 +90,7 @@ fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // We make none: those of a file are somebody else's, and would run with our statements.
+    // We make none: those of a file come from somebody else, and would run with our statements.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -117,7 +118,7 @@ pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<Connection> {
         Ok(connection)
     });
     let opened = match opened {
-        // Where not even the files beside it can be made, nobody can write to it either, unless a log is there.
+        // If not even the files next to it can be made, nobody can write to it either, unless a log is there.
         Err(error) if is_read_only && is_unreachable(&error) && !files::has_log(path) => {
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             Connection::open_with_flags(files::immutable_uri(path), flags)

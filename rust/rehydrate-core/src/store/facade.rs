@@ -1,4 +1,4 @@
-//! The store as its callers see it: opening, closing, and one transaction a call.
+//! The store as its callers see it: opening, closing, and one transaction per call.
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -21,21 +21,21 @@ use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 use crate::index::VectorIndex;
 
-/// Bytes of indexes in memory, unless said otherwise: a million short items take about half of it.
+/// Bytes of indexes in memory, by default: a million short items take about half of it.
 pub const DEFAULT_INDEX_BYTES: u64 = 1 << 30;
 
-/// How a store is opened.
+/// Options for opening a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Nothing is written, not even indexes.
     pub is_read_only: bool,
-    /// How long a call waits for others that hold the file.
+    /// The time that a call waits for others that hold the file.
     pub busy: Duration,
-    /// How much a namespace may hold.
+    /// The limits of a namespace.
     pub limits: Limits,
-    /// Bytes of indexes that stay in memory; beyond, those that were not used for longest go. The one in use stays.
+    /// Bytes of indexes that stay in memory. Beyond that the least recently used go. The one in use stays.
     pub index_bytes: u64,
-    /// How the nearest vectors are found.
+    /// The way to find the nearest vectors.
     pub vectors: VectorIndex,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
@@ -86,14 +86,14 @@ pub struct Store {
     notes: Mutex<Notes>,
 }
 
-/// How long closing waits for new items to be indexed, so that the next process need not.
+/// The time that closing waits for new items to be indexed, so that the next process need not do it.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
-/// How long closing waits for the thread that builds indexes, and how long dropping does: nobody expects a wait there.
+/// The time that closing waits for the thread that builds indexes. Dropping waits less: nobody expects a wait there.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 const DROP_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Store {
-    /// Open the store at `path`, which is made where there is none.
+    /// Open the store at `path`, which is made if there is none.
     ///
     /// # Errors
     /// A file that isn't a store, is of a later version, is damaged or cannot be opened.
@@ -118,20 +118,20 @@ impl Store {
         self.options.is_read_only
     }
 
-    /// How much a namespace may hold.
+    /// The limits of a namespace.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.options.limits
     }
 
-    /// The time that the store goes by, in milliseconds since 1970.
+    /// The store's clock, in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         (self.options.clock)()
     }
 
-    /// Add items, all of them or none. An item is there already where its namespace has the same text from the same
-    /// source; `space` names the model of the vectors.
+    /// Add items, all of them or none. An item is there already if its namespace has the same text from the same
+    /// source. `space` names the model of the vectors.
     ///
     /// # Errors
     /// Items outside their limits, links to items that are not there, vectors of another model, and what keeps a file from
@@ -181,7 +181,7 @@ impl Store {
         lock(&self.notes).is_file_wanted(namespace, more)
     }
 
-    /// The items that handles name; None where this namespace has none of that handle.
+    /// The items with these handles. None for a handle that this namespace doesn't have.
     ///
     /// # Errors
     /// Strings that aren't handles, and what keeps a file from being read.
@@ -213,7 +213,8 @@ impl Store {
         })
     }
 
-    /// Delete items; how many were there. Their texts may stay in SQLite's log for a while: [`Store::purge`] sees to that.
+    /// Delete items. Returns how many there were. Their texts may stay in SQLite's log for a while: [`Store::purge`]
+    /// removes them.
     ///
     /// # Errors
     /// Strings that aren't handles, and what keeps a file from being written.
@@ -224,8 +225,8 @@ impl Store {
         })
     }
 
-    /// Delete what came from a source or a session, or all of a namespace, and leave no byte of the texts in any file; how
-    /// many items that were. This writes the whole file anew: [`Store::forget`] is for every day.
+    /// Delete the items of a source or a thread, or all of a namespace, and leave no byte of the texts in any file.
+    /// Returns how many items there were. This writes the whole file again: [`Store::forget`] is for everyday use.
     ///
     /// # Errors
     /// A file that cannot be written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
@@ -243,7 +244,7 @@ impl Store {
         if remaining.is_empty() { Ok(purged.items) } else { Err(purge::remains(self.path(), purged.items, &remaining)) }
     }
 
-    /// Take away what purges left in unused parts of the file and in the log.
+    /// Remove what purges left in unused parts of the file and in the log.
     pub(super) fn erase_traces(&self) -> Result<()> {
         if self.connections.read(purge::has_traces)? {
             self.connections.rewrite()?;
@@ -264,7 +265,7 @@ impl Store {
         })
     }
 
-    /// Give items vectors of the model `space`, a row each; how many of the items are there.
+    /// Give items vectors of the model `space`, a row each. Returns how many of the items are there.
     ///
     /// # Errors
     /// Rows that do not fit, vectors of another model than the namespace has, and as [`Store::forget`].
@@ -288,14 +289,14 @@ impl Store {
         })
     }
 
-    /// Take away the vectors of all items of a namespace, and the model that it is held to, so that another one may
-    /// take its place; how many items had one. The built-in model finds them all the same.
+    /// Remove the vectors of all items of a namespace, and the model that it is bound to, so that another one may take
+    /// its place. Returns how many items had one. The built-in model still finds them.
     ///
     /// # Errors
     /// A file that cannot be written.
     pub fn drop_vectors(&self, namespace: &str) -> Result<usize> {
         let dropped = self.change(namespace, 0, |writing| writing.drop_vectors())?;
-        // What they had in common is part of every index file.
+        // The part that all vectors have in common is in every index file.
         self.discard(namespace)?;
         self.background.want(&self.build_context, namespace)?;
         Ok(dropped)
@@ -333,8 +334,9 @@ impl Store {
         self.connections.checkpoint()
     }
 
-    /// Close it, when the writes that are under way have ended; every later call but this one is refused. Called from a
-    /// signal handler amid a call of the same thread, it returns at once, and that call closes the store when it ends.
+    /// Close it, when the writes that are under way have ended. Every later call but this one is refused. If a signal
+    /// handler calls it during a call of the same thread, it returns at once, and that call closes the store when it
+    /// ends.
     ///
     /// # Errors
     /// A process that may not use the store.
@@ -348,7 +350,7 @@ impl Store {
         self.connections.close()
     }
 
-    /// The same without waiting for anybody: what is under way closes the store when it ends.
+    /// The same without waiting: a call under way closes the store when it ends.
     pub fn abandon(&self) {
         if self.connections.is_closed() {
             return;
@@ -358,7 +360,7 @@ impl Store {
         let _ = self.connections.try_close();
     }
 
-    /// If nobody is in the way: nobody misses a count.
+    /// Only if it does not wait: a missing count does no harm.
     fn write_last_uses(&self) {
         let is_noted = use_count::enter(self.path()).is_ok_and(|_inside| !lock(&self.notes).uses.is_empty());
         if is_noted {
@@ -367,7 +369,7 @@ impl Store {
         }
     }
 
-    /// One transaction on a namespace that exists; `nothing` where it does not.
+    /// One transaction on a namespace that exists. Returns `nothing` if it does not.
     fn change<T>(
         &self,
         namespace: &str,

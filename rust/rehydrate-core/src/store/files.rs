@@ -1,4 +1,4 @@
-//! The files of a store: the truth, SQLite's log beside it, and the folder of indexes.
+//! The files of a store: the truth, SQLite's log, and the folder of indexes.
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::hash::BuildHasher;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// Which file a name means.
+/// The file that a name means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     #[cfg(unix)]
@@ -35,12 +35,12 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Whether something other than a file is there: whoever opens a pipe waits for somebody at its other end.
+/// Whether something other than a file is there: opening a pipe waits for somebody at its other end.
 pub(super) fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| !data.is_file())
 }
 
-/// Let the owner use what the owner may not, and nobody else. What a link leads to is not ours.
+/// Let the owner use what the owner may not, and no one else. A link's target is not ours.
 pub(super) fn allow_owner(path: &Path) {
     #[cfg(unix)]
     if !path.is_symlink() {
@@ -65,7 +65,7 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The file beside `path` whose name ends in `ending`.
+/// The file next to `path` whose name ends in `ending`.
 pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -77,7 +77,7 @@ pub(super) fn has_log(path: &Path) -> bool {
     beside(path, "-wal").metadata().is_ok_and(|data| data.len() > 0)
 }
 
-/// SQLite's name of a file that nobody changes.
+/// SQLite's name for a file that does not change.
 pub(super) fn immutable_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.to_string_lossy().bytes() {

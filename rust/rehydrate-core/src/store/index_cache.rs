@@ -1,6 +1,6 @@
-//! The snapshots that are in memory, one a namespace, each refreshed by one thread at a time.
+//! The snapshots that are in memory, one per namespace, each refreshed by one thread at a time.
 //!
-//! The lock is taken inside the fork guard only and for a moment, so that no fork leaves it locked.
+//! The lock is only taken inside the fork guard and for a moment, so no fork leaves it locked.
 use std::sync::{Arc, Mutex, TryLockError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::interrupt::poll;
 
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// The snapshots of one store: so many bytes of them, those that were used last.
+/// The snapshots of one store that were used last, up to a number of bytes.
 pub(super) struct IndexCache {
     most_bytes: u64,
     slots: Mutex<Slots>,
@@ -27,7 +27,7 @@ pub(super) struct IndexCache {
 #[derive(Default)]
 struct Slots {
     by_name: FxHashMap<String, Slot>,
-    /// Counts what is asked for.
+    /// Counts the requests.
     clock: u64,
 }
 
@@ -48,7 +48,7 @@ impl IndexCache {
         Self { most_bytes, slots: Mutex::default() }
     }
 
-    /// The snapshot of a namespace as it is now; None where it does not exist.
+    /// The snapshot of a namespace as it is now; None if it does not exist.
     pub fn get(&self, connections: &Connections, folder: &Folder, name: &str) -> Result<Option<Arc<IndexSnapshot>>> {
         loop {
             let row = connections.read(|transaction| Namespace::find(transaction, name).map_err(Into::into))?;
@@ -63,7 +63,7 @@ impl IndexCache {
                 let here = this_thread();
                 match &slot.snapshot {
                     Some(snapshot) if snapshot.is_current(&row) => return Ok(Some(Arc::clone(snapshot))),
-                    // A signal handler amid a refresh would wait for the thread that it runs on.
+                    // A signal handler during a refresh would wait for the thread that it runs on.
                     snapshot if slot.refreshing == Some(here) => Some((snapshot.clone(), None)),
                     snapshot if slot.refreshing.is_none_or(|(process, _)| process != here.0) => {
                         let before = snapshot.clone();
@@ -110,7 +110,7 @@ impl IndexCache {
 }
 
 impl Slots {
-    /// Let go of what was not used for longest, until all of it together is small enough; `name` stays.
+    /// Release the least recently used, until all of them together are small enough. `name` stays.
     fn shrink(&mut self, name: &str, most_bytes: u64) {
         let held = |slot: &Slot| slot.snapshot.as_ref().map_or(0, |snapshot| snapshot.held_bytes());
         let mut bytes: u64 = self.by_name.values().map(held).sum();
@@ -159,7 +159,7 @@ impl Drop for Turn<'_> {
         let inside = use_count::enter(&self.connections.path);
         let slots = match self.of.slots.try_lock() {
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            // In a child that may not use the store, whoever holds the lock may not exist.
+            // In a child that may not use the store, the holder of the lock may not exist.
             Err(TryLockError::WouldBlock) if inside.is_err() => Err(()),
             Err(TryLockError::WouldBlock) => Ok(lock(&self.of.slots)),
             Ok(slots) => Ok(slots),
@@ -206,7 +206,7 @@ mod tests {
         }
         assert_eq!(names(&store), ["a", "c"]);
         drop(store);
-        // One that is larger than the bound by itself can be searched all the same.
+        // A snapshot that is larger than the bound by itself can still be searched.
         let store = open(1);
         for name in ["a", "b"] {
             ask(&store, name);

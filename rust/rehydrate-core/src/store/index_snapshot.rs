@@ -1,7 +1,7 @@
-//! A namespace's index in memory: what its files hold, and the newest items, which no file holds yet.
+//! A namespace's index in memory: its files, and the newest items, which are in no file yet.
 //!
-//! Each indexed range holds the items whose sequence number is in `(low, high]`. It is made from the rows again
-//! wherever a file is missing or damaged, so a search never knows.
+//! Each indexed range holds the items whose sequence number is in `(low, high]`. If a file is missing or damaged, it is
+//! made from the rows again, so a search never notices.
 use std::sync::Arc;
 
 use rusqlite::Transaction;
@@ -17,7 +17,7 @@ use crate::interrupt::checkpoint;
 
 /// Rows that are read in one go: a fork waits for no more.
 const PAGE_ROWS: usize = 4096;
-/// How often what came in meanwhile is looked for, where writers never pause.
+/// The most times that new changes are looked for if writers never pause.
 const ROUNDS: usize = 20;
 /// Items of one range, so that building it takes bounded memory.
 pub(super) const MAX_SEGMENT_ITEMS: usize = 1 << 18;
@@ -28,13 +28,13 @@ pub(super) struct IndexedRange {
     pub low: i64,
     pub high: i64,
     pub segment: Arc<Segment>,
-    /// Where it is on disk.
+    /// Its place on disk.
     pub row: Option<Row>,
 }
 
 impl IndexedRange {
-    /// Whether its vectors are of the model that the namespace is held to: those of two models are never compared. A range
-    /// without vectors goes with any.
+    /// Whether its vectors are of the model that the namespace is bound to: those of two models are never compared. A
+    /// range without vectors fits any.
     fn is_of(&self, namespace: &Namespace) -> bool {
         self.segment.space().is_none_or(|space| Some(space) == namespace.space_fingerprint())
     }
@@ -61,12 +61,12 @@ impl IndexSnapshot {
         self.ranges.iter().filter(|range| range.row.is_none()).map(|range| range.segment.len()).sum()
     }
 
-    /// Bytes of memory, and what searches leave behind for the next ones.
+    /// Bytes of memory, with what searches keep for the next ones.
     pub fn held_bytes(&self) -> u64 {
         self.view.held_bytes() as u64
     }
 
-    /// Whether it is what the row says.
+    /// Whether it is the range in the row.
     pub fn is_current(&self, row: &Namespace) -> bool {
         (self.namespace, self.generation, self.sequence) == (row.id, row.generation, row.sequence)
     }
@@ -76,7 +76,7 @@ fn view(ranges: &[IndexedRange]) -> View {
     View::new(ranges.iter().map(|range| Arc::clone(&range.segment)).collect())
 }
 
-/// A range of sequence numbers: indexed, or what has to be made of the rows.
+/// A range of sequence numbers: indexed, or to be made from the rows.
 pub(super) struct PlannedRange {
     pub low: i64,
     pub high: i64,
@@ -93,10 +93,11 @@ pub(super) struct InMemory<'a> {
 }
 
 impl InMemory<'_> {
-    /// The ranges that cover `(low, high]`, and what is left of it.
+    /// The ranges that cover `(low, high]`, and the rest of it.
     ///
-    /// A range in memory hides what was deleted in its range, and may show what was deleted later. So it is good only as
-    /// long as nobody removed the tombstones that newer ranges need to hide that, or that it should have read itself.
+    /// A range in memory hides what was deleted in its range, and may show what was deleted later. So it is only valid
+    /// as long as no one removed the tombstones that newer ranges need to hide that, or that it should have read
+    /// itself.
     fn cover(self, covered: &mut Vec<PlannedRange>, row: &Namespace, low: i64, high: i64) {
         let mut low = low;
         for range in self.ranges.iter().filter(|range| range.row.is_none()) {
@@ -119,7 +120,7 @@ impl InMemory<'_> {
 
 /// The ranges from sequence number 0 to `row.sequence`, with the ranges that are in memory or in files.
 ///
-/// The range of a damaged file stays a range of its own: made of the same rows again, it gives the same answers.
+/// The range of a damaged file stays a separate range: made from the same rows again, it gives the same answers.
 pub(super) fn plan_ranges(folder: &Folder, row: &Namespace, files: &[Row], known: InMemory<'_>) -> Vec<PlannedRange> {
     let (mut covered, mut low) = (Vec::new(), 0);
     for file in files {
@@ -167,7 +168,7 @@ pub(super) struct Rows {
     deleted: Vec<u64>,
     dim: usize,
     space: Option<u64>,
-    /// How far they reach.
+    /// The end of the range that they cover.
     pub high: i64,
 }
 
@@ -176,8 +177,8 @@ impl Rows {
         self.items.len()
     }
 
-    /// Those in `(low, high]`, page by page: what changes between two pages gets a sequence number beyond `high` and is
-    /// in the next range. Ends early after `limit` items.
+    /// Those in `(low, high]`, page by page: a row that changes between two pages gets a sequence number beyond `high`
+    /// and is in the next range. Ends early after `limit` items.
     pub fn read(connections: &Connections, namespace: i64, low: i64, high: i64, limit: usize) -> Result<Self> {
         let mut rows = Self { high: low, ..Self::default() };
         while rows.high < high && rows.len() < limit {
@@ -206,7 +207,7 @@ impl Rows {
                 time_ms: row.get(2)?,
                 source: row.get(3)?,
                 kind: row.get(4)?,
-                session: row.get(5)?,
+                thread: row.get(5)?,
                 tier: row.get(6)?,
                 trust: step_of(row.get(7)?),
                 expires_ms: row.get::<_, Option<i64>>(8)?.unwrap_or(i64::MAX),
@@ -251,7 +252,7 @@ pub(super) fn step_of(trust: f64) -> u8 {
     (trust.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
-/// A namespace's row and its index files, of one state; None where it does not exist.
+/// A namespace's row and its index files, in one state. None if it does not exist.
 pub(super) fn state(connections: &Connections, name: &str) -> Result<Option<(Namespace, Vec<Row>)>> {
     connections.read(|transaction| {
         let Some(row) = Namespace::find(transaction, name)? else { return Ok(None) };
@@ -260,9 +261,9 @@ pub(super) fn state(connections: &Connections, name: &str) -> Result<Option<(Nam
     })
 }
 
-/// The index of a namespace as it is now, made with what `before` has of it.
+/// The index of a namespace as it is now, made with the ranges in `before`.
 ///
-/// Files that can be read and hold another number of items than there are count for nothing: somebody else wrote them.
+/// Files that can be read but hold another number of items than there are do not count: somebody else wrote them.
 pub(super) fn refresh(
     connections: &Connections,
     folder: &Folder,
@@ -276,11 +277,11 @@ pub(super) fn refresh(
         return Ok(Some(snapshot));
     }
     let Some((of_rows, items)) = assemble(connections, folder, name, None, false)? else { return Ok(None) };
-    // Where the rows come to another number too, it is the namespace's own that is wrong.
+    // If the rows have another number too, the namespace's own is wrong.
     Ok(Some(if holds(&of_rows, items) { IndexSnapshot { is_false: true, ..of_rows } } else { snapshot }))
 }
 
-/// What [`refresh`] returns if the files are true, or without a look at them, and how many items there are of that state.
+/// The result of [`refresh`] if the files are valid, or without a check of them, and the number of items in that state.
 fn assemble(
     connections: &Connections,
     folder: &Folder,
@@ -307,7 +308,7 @@ fn assemble(
                 None => append(connections, row.id, &mut made, (range.low, range.high), filed)?,
             }
         }
-        // ReadTransaction took a while. What came in meanwhile is a range of its own, down to a moment when nothing came in.
+        // The transaction took a while. Rows written meanwhile are a range of their own, until a moment when none came.
         let Some((now, now_files)) = state()?.filter(|(now, _)| now.id == row.id) else {
             return Ok(None);
         };
@@ -327,8 +328,8 @@ fn assemble(
     Ok(None)
 }
 
-/// Make ranges of `(low, high]` after those that are there. Small ranges beyond the files are made one, the sizes of those
-/// that stay at least doubling, so that an item is indexed again a few times only.
+/// Make ranges of `(low, high]` after those that are there. Small ranges beyond the files become one, and the sizes of
+/// those that stay at least double, so that an item is indexed again only a few times.
 fn append(
     connections: &Connections,
     namespace: i64,
@@ -351,7 +352,7 @@ fn append(
         rows = Rows::read(connections, namespace, start, high, MAX_SEGMENT_ITEMS)?;
     }
     loop {
-        // What was just built is whole.
+        // A new segment is never damaged.
         let segment = Segment::open(Arc::new(rows.build(ranges, VectorIndex::Lists)))
             .map_err(|damaged| Error::Model(damaged.to_string()))?;
         ranges.push(IndexedRange { low: start, high: rows.high, segment: Arc::new(segment), row: None });

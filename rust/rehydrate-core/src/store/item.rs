@@ -1,4 +1,4 @@
-//! Items: what is added, what is returned, and the handles that name them.
+//! Items to add and to return, and their handles.
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 
@@ -8,14 +8,14 @@ const MAX_TEXT_BYTES: usize = 256 << 20;
 pub const MAX_NAME_BYTES: usize = 4096;
 const PREFIX: &str = "mem_";
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// How often two texts are thought to meet in a key: 128 bits make once unlikely, but for who is looking for it.
+/// The number of attempts if texts meet in one key. With 128 bits one meeting is unlikely unless somebody looks for it.
 const KEY_ATTEMPTS: u64 = 16;
 /// Letters of five bits that hold 128 bits.
 const HANDLE_LETTERS: usize = 26;
-/// Of what isn't a handle, in an error: it may be a secret, and errors are logged.
+/// Letters of an invalid handle that an error shows: it may be a secret, and errors are logged.
 const SHOWN_LETTERS: usize = 12;
 
-/// Where an item is between every prompt and an archive.
+/// The tier of an item, from every prompt to an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Tier {
@@ -41,14 +41,14 @@ impl TryFrom<u8> for Tier {
     }
 }
 
-/// An item to be added. Its text is bytes, nearly always UTF-8; they come back as they are.
+/// An item to add. Its text is bytes, nearly always UTF-8, which come back unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewItem {
     pub text: Vec<u8>,
     pub kind: String,
     pub tier: Tier,
     pub source: String,
-    pub session: String,
+    pub thread: String,
     pub tool: String,
     pub principal: String,
     /// 0 to 1.
@@ -60,14 +60,14 @@ pub struct NewItem {
     pub expires_ms: Option<i64>,
     pub meta_json: Option<String>,
     pub redactions_json: Option<String>,
-    /// Of the model that the call names; zeros stand for "no vector".
+    /// A vector of the model that the call names; zeros mean "no vector".
     pub vector: Option<Vec<f32>>,
-    /// Relations and handles: "supersedes", "contradicts" or any word, and an item that is there or comes with it.
+    /// Relations and handles: "supersedes", "contradicts" or any word, and an item that is there or is added with it.
     pub links: Vec<(String, String)>,
 }
 
 impl NewItem {
-    /// A warm item that says nothing but its text.
+    /// A warm item with only a text.
     #[must_use]
     pub fn new(text: impl Into<Vec<u8>>, time_ms: i64) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl NewItem {
             kind: String::new(),
             tier: Tier::Warm,
             source: String::new(),
-            session: String::new(),
+            thread: String::new(),
             tool: String::new(),
             principal: String::new(),
             trust: 1.0,
@@ -91,7 +91,7 @@ impl NewItem {
     }
 
     /// # Errors
-    /// A text or a name beyond its limit, a share that is none, a vector that cannot be kept.
+    /// A text or a name beyond its limit, a share out of range, a vector that cannot be kept.
     pub fn verify(&self) -> Result<()> {
         if self.text.is_empty() {
             return Err(Error::Argument("the text is empty; an item holds at least one character".into()));
@@ -103,7 +103,7 @@ impl NewItem {
         for (what, name) in [
             ("kind", &self.kind),
             ("source", &self.source),
-            ("thread", &self.session),
+            ("thread", &self.thread),
             ("tool", &self.tool),
             ("principal", &self.principal),
         ] {
@@ -141,27 +141,27 @@ pub struct Item {
     pub kind: String,
     pub tier: Tier,
     pub source: String,
-    pub session: String,
+    pub thread: String,
     pub tool: String,
     pub principal: String,
     pub trust: f64,
     pub parents: Vec<String>,
     pub time_ms: i64,
-    /// When it was stored.
+    /// The time at which it was stored.
     pub created_ms: i64,
     pub confidence: f64,
     pub expires_ms: Option<i64>,
     pub meta_json: Option<String>,
     pub redactions_json: Option<String>,
     pub links: Vec<Link>,
-    /// How often a search showed it.
+    /// The number of times that a search showed it.
     pub uses: u64,
 }
 
 /// A relation of an item to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// "supersedes", "contradicts" or a word of the caller's.
+    /// "supersedes", "contradicts" or a word of the caller.
     pub relation: String,
     /// The other item.
     pub handle: String,
@@ -177,13 +177,13 @@ pub struct Added {
     pub is_new: bool,
 }
 
-/// Which items a call is about; the default is all of them.
+/// The items that a call is about. The default is all of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
     pub tiers: Option<Vec<Tier>>,
     pub kinds: Option<Vec<String>>,
     pub sources: Option<Vec<String>>,
-    pub sessions: Option<Vec<String>>,
+    pub threads: Option<Vec<String>>,
     /// From this time on.
     pub after_ms: Option<i64>,
     /// Before this time.
@@ -225,7 +225,7 @@ pub(super) fn verify_namespace(name: &str) -> Result<()> {
 /// 128 bits that name an item within its namespace.
 pub(super) type Key = [u8; 16];
 
-/// The key of a text from a source. Where two texts met in one key, `attempt` leads to the next.
+/// The key of a text from a source. If two texts met in one key, `attempt` leads to the next.
 pub(super) fn key_of(namespace: &str, source: &str, text: &[u8], attempt: u64) -> Key {
     let mut hasher = xxhash_rust::xxh3::Xxh3::with_seed(attempt);
     for part in [namespace.as_bytes(), source.as_bytes(), text] {
@@ -280,7 +280,7 @@ pub fn handle_for(namespace: &str, source: &str, text: &[u8]) -> String {
     handle_of(key_of(namespace, source, text, 0))
 }
 
-/// The strings that [`join`] joined; what is damaged is left out.
+/// The strings that [`join`] joined, without damaged ones.
 pub(super) fn split(mut joined: &[u8]) -> Vec<String> {
     let mut strings = Vec::new();
     while let Some((length, rest)) = joined.split_first_chunk::<8>() {

@@ -1,4 +1,4 @@
-//! Bounds of a namespace: the least worth having becomes cold, and what was cold for longest goes. Hot items stay.
+//! Limits of a namespace: the least useful items become cold, and those that were cold for longest go. Hot items stay.
 use super::item::Tier;
 use super::problem::{Attempt, count_at};
 use super::write::WriteTransaction;
@@ -10,14 +10,14 @@ const TRUST_MS: f64 = 120.0 * DAY_MS as f64;
 /// Being shown twice as often makes up for this much age.
 const USE_MS: f64 = 30.0 * DAY_MS as f64;
 
-/// How much a namespace may hold; None isn't a limit.
+/// The limits of a namespace. None means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Items.
     pub items: Option<u64>,
     /// Bytes of their texts, vectors and notes.
     pub bytes: Option<u64>,
-    /// Warm items stored longer ago than this become cold, cold ones stored twice as long ago go.
+    /// Warm items stored longer ago than this become cold. Cold ones stored twice as long ago go.
     pub age_ms: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Limits {
     }
 }
 
-/// How much there is and may be, of items and of bytes.
+/// The used and the allowed number of items and of bytes.
 #[derive(Clone, Copy)]
 struct Amount {
     items: i64,
@@ -71,17 +71,17 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// An item of this tier and size, last said or found at a time, with its trust, found so many times.
+    /// An item of this tier and size, last said or found at a time, with its trust, found this many times.
     pub fn new(id: i64, tier: u8, bytes: i64, newest_ms: i64, trust: f64, uses: i64) -> Self {
         Self { id, tier, bytes, worth: newest_ms as f64 + trust * TRUST_MS + (1.0 + uses as f64).log2() * USE_MS }
     }
 }
 
-/// The warm items that become cold, the least worth first, and the cold ones that go, where a namespace holds so many items
-/// and bytes.
+/// The warm items that become cold, the least useful first, and the cold ones that go, if a namespace holds this many
+/// items and bytes.
 ///
-/// The warm and hot items are brought down to three quarters of the limit and all of them to 95 per cent, so that the next
-/// additions find room and the items are looked through now and then only.
+/// The warm and hot items are reduced to three quarters of the limit and all of them to 95 per cent, so that the next
+/// additions find room and the items are only read now and then.
 pub fn beyond(mut candidates: Vec<Candidate>, items: i64, bytes: i64, limits: &Limits) -> (Vec<i64>, Vec<i64>) {
     let (mut held, limit) = (Amount { items, bytes }, Amount::of(limits));
     let mut kept = held;
@@ -108,13 +108,13 @@ pub fn beyond(mut candidates: Vec<Candidate>, items: i64, bytes: i64, limits: &L
 }
 
 impl WriteTransaction<'_> {
-    /// Keep the namespace within `limits`: how many items became cold, and how many are gone.
+    /// Keep the namespace within `limits`. Returns how many items became cold, and how many are gone.
     pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
         enforce(self, limits)
     }
 }
 
-/// Demote and drop what is beyond `limits`, and drop what is expired: how many were demoted, how many dropped.
+/// Demote and drop items beyond `limits`, and drop expired ones. Returns how many were demoted, and how many dropped.
 fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;

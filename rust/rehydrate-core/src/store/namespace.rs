@@ -14,7 +14,7 @@ use crate::embed::MAX_DIM;
 pub(super) enum Role {
     Source,
     Kind,
-    Session,
+    Thread,
     Tool,
     Principal,
 }
@@ -65,13 +65,13 @@ impl Namespace {
         transaction.prepare_cached(&query)?.query_row([name], Self::of).optional()
     }
 
-    /// The same; it is made where it is not there.
+    /// The same; it is made if it is not there.
     pub fn find_or_make(transaction: &Transaction<'_>, name: &str) -> rusqlite::Result<Self> {
         transaction.prepare_cached("INSERT OR IGNORE INTO namespaces (name) VALUES (?1)")?.execute([name])?;
         Self::find(transaction, name)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// The model of a namespace's vectors and their components, if it is held to one.
+    /// The model of a namespace's vectors and their components, if it is bound to one.
     pub fn space_of(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<Option<(String, i64)>> {
         let found = transaction
             .prepare_cached("SELECT space, dim FROM namespaces WHERE id = ?1")?
@@ -119,7 +119,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of `name`; it gets one where it has none.
+    /// The number of `name`, which gets one if it has none.
     pub fn number(&mut self, tx: &Transaction<'_>, namespace: i64, role: Role, name: &str) -> rusqlite::Result<u32> {
         if name.is_empty() {
             return Ok(UNNAMED);
@@ -138,7 +138,7 @@ impl Names {
         Ok(number)
     }
 
-    /// The name behind `number`.
+    /// The name with the number `number`.
     pub fn name(&mut self, tx: &Transaction<'_>, number: u32) -> rusqlite::Result<String> {
         if number == UNNAMED {
             return Ok(String::new());
@@ -156,13 +156,13 @@ impl Names {
     }
 }
 
-/// A filter with numbers for names. A name that nothing has is left out: it matches nothing.
+/// A filter with numbers for names. An unused name is left out: it matches nothing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ResolvedFilter {
     pub tiers: Option<Vec<Tier>>,
     pub kinds: Option<Vec<u32>>,
     pub sources: Option<Vec<u32>>,
-    pub sessions: Option<Vec<u32>>,
+    pub threads: Option<Vec<u32>>,
     pub after_ms: Option<i64>,
     pub before_ms: Option<i64>,
     pub min_trust: f64,
@@ -182,17 +182,17 @@ impl ResolvedFilter {
             tiers: filter.tiers.clone(),
             kinds: numbers(Role::Kind, &filter.kinds)?,
             sources: numbers(Role::Source, &filter.sources)?,
-            sessions: numbers(Role::Session, &filter.sessions)?,
+            threads: numbers(Role::Thread, &filter.threads)?,
             after_ms: filter.after_ms,
             before_ms: filter.before_ms,
             min_trust: filter.min_trust,
         })
     }
 
-    /// As conditions on a row of `items`. All of it is numbers, so nothing has to be quoted.
+    /// As conditions on a row of `items`. They only contain numbers, so nothing has to be quoted.
     pub fn condition(&self, namespace: i64, now_ms: i64) -> String {
         let mut sql = format!("items.namespace = {namespace} AND (items.expires IS NULL OR items.expires > {now_ms})");
-        let lists = [("kind", &self.kinds), ("source", &self.sources), ("session", &self.sessions)];
+        let lists = [("kind", &self.kinds), ("source", &self.sources), ("session", &self.threads)];
         for (column, numbers) in lists.into_iter().filter_map(|(column, numbers)| Some((column, numbers.as_ref()?))) {
             let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
             let _ = write!(sql, " AND items.{column} IN ({})", numbers.join(", "));

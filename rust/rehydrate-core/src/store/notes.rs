@@ -1,4 +1,4 @@
-//! Notes of a store between calls: how often searches showed items, how many items were added.
+//! Notes of a store between calls: the uses of items by searches, and the number of added items.
 use rustc_hash::FxHashMap;
 
 use super::builder::FILED_ITEMS;
@@ -6,7 +6,7 @@ use super::builder::FILED_ITEMS;
 /// Notes between calls. Locked inside the fork guard only.
 #[derive(Default)]
 pub(super) struct Notes {
-    /// How often searches showed items since the last write: written with the next one.
+    /// The number of times that searches showed items since the last write: written with the next one.
     pub uses: FxHashMap<i64, u64>,
     /// Items added since the last file was wanted, by namespace.
     pub added: FxHashMap<String, usize>,
@@ -32,7 +32,7 @@ impl Notes {
 
 /// Items whose uses are remembered between two writes.
 pub(super) const NOTED_USES: usize = 4096;
-/// Namespaces whose additions are counted. A file more or less loses nothing.
+/// Namespaces whose additions are counted. A missing count does no harm.
 const NOTED_NAMESPACES: usize = 4096;
 
 #[cfg(test)]

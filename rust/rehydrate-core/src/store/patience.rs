@@ -1,4 +1,4 @@
-//! Patience: how long a call waits for others that hold the file, and locks that outlive a panic.
+//! Patience: the time that a call waits for others that hold the file, and locks that survive a panic.
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! From SQLite's and the operating system's errors to the core's: which file, what is wrong, what to do.
+//! From SQLite's and the operating system's errors to the core's: the file, the problem, the remedy.
 use std::fs::OpenOptions;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 use super::files;
 use crate::error::{Error, StoreProblem};
 
-/// The failure of a piece of work with a connection: SQLite's word or our own.
+/// The failure of a piece of work with a connection: SQLite's error or our own.
 pub(super) enum Failure {
     Sqlite(rusqlite::Error),
     Core(Error),
@@ -82,7 +82,7 @@ pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
     store(path, kind, error.to_string(), remedy)
 }
 
-/// A number of the file that counts something, at a column: 0 or more, and so far from the largest that sums of it fit.
+/// A number of the file that counts something, at a column: 0 or more, and small enough that sums of it fit.
 pub(super) fn count_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<i64> {
     count_within(row, column, i64::MAX >> 2)
 }
@@ -97,7 +97,7 @@ pub(super) fn count_within(row: &rusqlite::Row<'_>, column: usize, limit: i64) -
     }
 }
 
-/// A moment of the file, at a column, in milliseconds since 1970: of the years 1 to 9999, which callers can show.
+/// A time in the file, at a column, in milliseconds since 1970: in the years 1 to 9999, which callers can show.
 pub(super) fn moment_at(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<i64> {
     moment(column, row.get(column)?)
 }
@@ -131,8 +131,8 @@ pub(super) fn io(path: &Path, error: &io::Error) -> Error {
     store(path, kind, error.to_string(), remedy)
 }
 
-/// SQLite reports some writes to a full disk as failures of the disk, and those beyond what a file may hold: a write of our
-/// own tells.
+/// SQLite reports some writes to a full disk, and writes beyond a file's largest size, as failures of the disk. A write
+/// of our own shows whether it is one of these.
 fn has_no_room(path: &Path) -> bool {
     let length = |ending: &str| files::beside(path, ending).metadata().map_or(0, |data| data.len());
     let probe = files::beside(path, &format!("-{:016x}.probe", files::random()));

@@ -1,4 +1,5 @@
-//! Purging: items of a source, a session or a whole namespace go, with its threads, and no byte of their texts stays in any file.
+//! Purging items of a source, a thread or a whole namespace, with its threads. No byte of their texts stays in any
+//! file.
 use std::path::{Path, PathBuf};
 
 use rusqlite::Transaction;
@@ -15,8 +16,8 @@ use crate::error::{Error, StoreProblem};
 pub enum Purge {
     /// All that came from one source.
     Source(String),
-    /// All that was learned in one session.
-    Session(String),
+    /// All that was learned in one thread.
+    Thread(String),
     /// Everything, its threads too.
     Namespace,
 }
@@ -39,7 +40,7 @@ pub(super) fn purge(transaction: &Transaction<'_>, name: &str, what: &Purge, now
     Ok(purged)
 }
 
-/// Note that what was deleted left traces, which a purge ends by taking away.
+/// Note that deleted texts left traces, which a purge finally removes.
 pub(super) fn note_traces(transaction: &Transaction<'_>) -> Attempt<()> {
     transaction.execute("UPDATE clock SET traces = 1", [])?;
     Ok(())
@@ -50,7 +51,7 @@ pub(super) fn has_traces(transaction: &Transaction<'_>) -> Attempt<bool> {
     Ok(transaction.query_row("SELECT traces FROM clock", [], |row| row.get(0))?)
 }
 
-/// Note that nothing of them is left.
+/// Note that no traces are left.
 pub(super) fn clear_traces(transaction: &Transaction<'_>) -> Attempt<()> {
     transaction.execute("UPDATE clock SET traces = 0", [])?;
     Ok(())
@@ -76,7 +77,7 @@ fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) ->
     let Some(namespace) = Namespace::find(transaction, name)? else { return Ok(Purged::default()) };
     let (role, value) = match what {
         Purge::Source(source) => (Role::Source, source),
-        Purge::Session(session) => (Role::Session, session),
+        Purge::Thread(thread) => (Role::Thread, thread),
         Purge::Namespace => return whole(transaction, &namespace),
     };
     let Some(number) = find_name(transaction, namespace.id, role, value)? else { return Ok(Purged::default()) };

@@ -1,4 +1,4 @@
-//! Reading: items by handle, by number and page by page, as one state of the file has them.
+//! Reading: items by handle, by number and page by page, in one state of the file.
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Item, Key, Link, Tier, handle_of, key_in, split};
@@ -21,10 +21,10 @@ pub struct Page {
     pub cursor: Option<i64>,
 }
 
-/// Which page.
+/// The page to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paging {
-    /// Of the page before, None for the first.
+    /// The cursor of the previous page; None for the first.
     pub cursor: Option<i64>,
     /// Items on a page.
     pub limit: usize,
@@ -32,7 +32,7 @@ pub struct Paging {
 }
 
 impl<'a> ReadTransaction<'a> {
-    /// None where nothing was ever added to the namespace.
+    /// None if nothing was ever added to the namespace.
     pub fn begin(transaction: &'a Transaction<'a>, name: &'a str, now_ms: i64) -> Attempt<Option<Self>> {
         let namespace = Namespace::find(transaction, name)?;
         Ok(namespace.map(|namespace| Self { transaction, namespace, now_ms, name, names: Names::default() }))
@@ -62,7 +62,7 @@ impl<'a> ReadTransaction<'a> {
             tier: Tier::try_from(row.get::<_, u8>(1)?)?,
             source: name(2)?,
             kind: name(3)?,
-            session: name(4)?,
+            thread: name(4)?,
             tool: name(5)?,
             principal: name(6)?,
             trust: share_at(row, 7)?,

@@ -1,5 +1,5 @@
-//! The plain scan: which texts contain the query letter for letter, case aside. For queries without a word to look up, of
-//! one or two characters or of signs alone.
+//! The plain scan: the texts that contain the query letter for letter, in any case. For queries without a word to look
+//! up, of one or two characters or of punctuation only.
 use memchr::memmem::Finder;
 
 use super::namespace::ResolvedFilter;
@@ -7,7 +7,7 @@ use super::problem::Attempt;
 use super::read::ReadTransaction;
 use crate::interrupt::poll;
 
-/// A find that stands by itself, not inside a word.
+/// A find that is a word by itself, not part of one.
 const WHOLE: f32 = 1.0;
 const PART: f32 = 0.5;
 
@@ -55,7 +55,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// A scan for a query; None where there is nothing to look for.
+    /// A scan for a query; None if there is nothing to look for.
     #[must_use]
     pub fn of(query: &str, limit: usize) -> Option<Self> {
         let wanted = query.trim().to_lowercase();

@@ -1,7 +1,7 @@
 //! The tables of a store's file, and which files are stores.
 //!
-//! Every write to an item takes the next `rev` of the one clock, in the same transaction: what changed since a state is
-//! what has a greater rev. An item's id is its first rev, and so never given twice.
+//! Every write to an item takes the next `rev` of the one clock, in the same transaction. The changes since a state are
+//! the items with a greater rev. An item's id is its first rev, so it is never given twice.
 use std::path::Path;
 
 use rusqlite::Transaction;
@@ -9,11 +9,12 @@ use rusqlite::Transaction;
 use super::problem::{self, Attempt};
 use crate::error::{Error, StoreProblem};
 
-/// "RHYD": what kind of SQLite file this is.
+/// "RHYD": the kind of SQLite file.
 const APPLICATION: i32 = 0x5248_5944;
-/// Raised when an older version of this crate could not read or would spoil the file.
+/// Raised if an older version of this crate could not read the file, or would damage it.
 const VERSION: i32 = 1;
 
+/// The tables. The column `items.session` has the number of the item's thread: files keep its first name.
 const TABLES: &str = "
     -- `traces`: whether purged texts may still lie in unused parts of the file.
     CREATE TABLE clock (rev INTEGER NOT NULL, traces INTEGER NOT NULL DEFAULT 0);
@@ -37,7 +38,7 @@ const TABLES: &str = "
         dim INTEGER NOT NULL DEFAULT 0
     );
 
-    -- Sources, kinds, sessions, tools and principals by number.
+    -- Sources, kinds, threads, tools and principals by number.
     CREATE TABLE names (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         namespace INTEGER NOT NULL,

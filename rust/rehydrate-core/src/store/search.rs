@@ -1,4 +1,4 @@
-//! Search and recall over a namespace's snapshot, with the items of what is found.
+//! Search and recall over a namespace's snapshot, with the found items.
 use std::ops::Range;
 
 use super::builder::FILED_ITEMS;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::index::{self, Fusion, KnnTarget, Query};
 use crate::interrupt::checkpoint;
 
-/// How often a search begins again because what it found was deleted meanwhile.
+/// The most times that a search begins again because found items were deleted meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// A search.
@@ -29,7 +29,7 @@ pub struct SearchRequest<'a> {
 }
 
 impl<'a> SearchRequest<'a> {
-    /// A search for `query` alone, with what is usual for the rest.
+    /// A search for `query` alone, with the usual values for the rest.
     #[must_use]
     pub fn new(query: &'a str, limit: usize) -> Self {
         Self { query, vector: None, limit, fusion: Fusion::default(), filter: Filter::default() }
@@ -44,11 +44,11 @@ pub struct Hit {
     pub snippet: Range<usize>,
     /// Compares hits of one search only.
     pub score: f32,
-    /// How good a match the words are, 0 to 1.
+    /// The quality of the match by words, 0 to 1.
     pub text: f32,
     /// Share of the query's words that are found as words or parts of words, 0 to 1.
     pub trigram: f32,
-    /// NaN where there is none.
+    /// NaN if there is none.
     pub cosine: f32,
 }
 
@@ -77,7 +77,7 @@ impl Store {
             }
         };
         self.note_uses(found.iter().map(|(found, _)| found.id as i64))?;
-        // Behind the fork guard: a text may be long, and a fork waits for whoever is inside.
+        // After the fork guard: a text may be long, and a fork waits for calls inside.
         Ok(found.into_iter().map(|(found, item)| hit(&found, item, request.query)).collect())
     }
 
@@ -111,13 +111,13 @@ impl Store {
         let query = Query {
             text: request.query,
             vector: request.vector.map(|(vector, _)| vector),
-            // Trust is kept in steps: what is a step too low is left out below.
+            // Trust is kept in steps: items a step too low are left out below.
             limit: if filter.min_trust > 0.0 { request.limit.saturating_mul(2) } else { request.limit },
             fusion: request.fusion,
             filter: index::Filter {
                 sources: filter.sources.as_deref(),
                 kinds: filter.kinds.as_deref(),
-                sessions: filter.sessions.as_deref(),
+                threads: filter.threads.as_deref(),
                 tiers: filter.tiers.as_ref().map(|tiers| tiers.iter().fold(0, |bits, &tier| bits | 1 << tier as u8)),
                 after_ms: filter.after_ms,
                 before_ms: filter.before_ms,
@@ -137,7 +137,7 @@ impl Store {
                 match reading.item(found.id as i64)? {
                     Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
                     Some(_) => {}
-                    // Nobody deleted it meanwhile: there was never such an item.
+                    // It was not deleted meanwhile: there was never such an item.
                     None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
                 }
             }
@@ -150,8 +150,8 @@ impl Store {
         Ok((hits, is_whole))
     }
 
-    /// For each text the `k` items most like it by the built-in model, with their cosines, nearest first; `centred` cosines
-    /// leave out what all items have in common.
+    /// For each text the `k` most similar items by the built-in model, with their cosines, nearest first. `centred`
+    /// cosines leave out the common part of all items.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -236,13 +236,13 @@ type Found = (index::Hit, Item);
 
 fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
     checkpoint();
-    // What isn't UTF-8 is shown whole: places in it are places in its replacement.
+    // Text that isn't UTF-8 is shown whole: places in it are places in its replacement.
     let snippet = std::str::from_utf8(&item.text).map_or(0..item.text.len(), |text| snippet::snippet(text, query));
     let (score, text, trigram, cosine) = (found.score, found.text, found.trigram, found.cosine);
     Hit { item, snippet, score, text, trigram, cosine }
 }
 
-/// The index may be of a moment before or after the row that was looked at.
+/// The index may be of a moment before or after the row was read.
 fn verify_index_space(snapshot: &IndexSnapshot, dim: usize, space: &str) -> Result<()> {
     match snapshot.space {
         Some(held) if held != fingerprint_of(space, dim as i64) => Err(Error::Argument(format!(

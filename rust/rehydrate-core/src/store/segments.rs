@@ -1,7 +1,7 @@
 //! Index files: written whole, checked whole when opened, and dispensable.
 //!
-//! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and
-//! nothing keeps others from doing so. How much is held at once is bounded in bytes (`index_cache.rs`).
+//! They are read, not mapped: cutting a mapped file ends every process that reads it (SIGBUS), and nothing keeps others
+//! from doing so. The held bytes are bounded (`index_cache.rs`).
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,13 +19,13 @@ const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
 const LOCK: &str = "lock";
 
-/// The name of an index file: plain, of our own making. A table or a folder of somebody else may hold any other name, and with it
-/// the path of a file that is not ours to read or to remove.
+/// The name of an index file: plain, and made by us. A table or a folder of somebody else may hold any other name, and
+/// with it the path of a file that is not ours to read or to remove.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct FileName(String);
 
 impl FileName {
-    /// None for what names no index file of ours.
+    /// None for a name that isn't one of our index files.
     pub fn of(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(ENDING)?;
         (!stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| Self(name.to_owned()))
@@ -41,16 +41,16 @@ impl FileName {
 pub(super) struct Row {
     pub low: i64,
     pub high: i64,
-    /// None where the table names something else: the file counts as damaged.
+    /// None if the table names something else: the file counts as damaged.
     pub file: Option<FileName>,
     pub checksum: [u8; 16],
     pub bytes: i64,
     pub items: i64,
 }
 
-/// The index files of a namespace, oldest first, each after the one before. A row of a range that none of ours has is left
-/// out: what it may have held is read from the items. What else a row says wrong only makes its file a damaged one, so that
-/// the range stays one and gives the same answers.
+/// The index files of a namespace, oldest first, each after the one before. A row with a range that we never make is
+/// left out: its items are read from the table. Any other error in a row only makes its file a damaged one, so that the
+/// range stays and gives the same answers.
 pub(super) fn rows(transaction: &Transaction<'_>, namespace: &Namespace) -> rusqlite::Result<Vec<Row>> {
     let query = "SELECT low, high, file, checksum, bytes, items FROM segments WHERE namespace = ?1 ORDER BY high";
     let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
@@ -92,7 +92,7 @@ pub(super) fn replace(
         tx.prepare_cached("DELETE FROM segments WHERE namespace = ?1 AND high = ?2")?
             .execute((namespace.id, old.high))?;
     }
-    // Instead of a row of the same range that says nothing: it was not among those that were read.
+    // In place of a row of the same range that says nothing: it was not among those that were read.
     let insert = "INSERT OR REPLACE INTO segments (namespace, low, high, file, checksum, bytes, items) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let Row { low, high, file, checksum, bytes, items } = row;
@@ -112,7 +112,7 @@ pub(super) fn replace(
 #[derive(Debug, Clone)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// How the vectors in its files are found.
+    /// The way to find vectors in its files.
     pub vectors: VectorIndex,
 }
 
@@ -121,10 +121,10 @@ impl Folder {
         Self { path: files::beside(store, FOLDER), vectors }
     }
 
-    /// The segment in a file; None where it is missing, damaged, or another one than the table means.
+    /// The segment in a file. None if it is missing, damaged, or not the one in the table.
     pub fn open(&self, row: &Row) -> Option<Segment> {
         let path = self.path_of(row.file.as_ref().filter(|_| self.is_own())?);
-        // Opening a pipe would wait for somebody who writes to it.
+        // Opening a pipe would wait for a writer.
         let data = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
         let length = data.len();
         if length != u64::try_from(row.bytes).ok()? {
@@ -139,7 +139,7 @@ impl Folder {
         Segment::open(Arc::new(bytes)).ok().map(|segment| segment.with(self.vectors))
     }
 
-    /// Whether it isn't a link: somebody else's may lead anywhere, and files there are not ours to make or to remove.
+    /// Whether it isn't a link: a stranger's link may lead anywhere, and files there are not ours to make or to remove.
     fn is_own(&self) -> bool {
         !self.path.is_symlink()
     }
@@ -177,14 +177,14 @@ impl Folder {
         written.map(|()| (name, checksum(bytes)))
     }
 
-    /// Remove files that are not current any more; those that stay. Who has one open keeps it.
+    /// Remove files that are no longer current. Returns those that stay. A process that has one open keeps it.
     pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a FileName>) -> Vec<PathBuf> {
         let own = names.into_iter().filter(|_| self.is_own());
         own.map(|name| self.path_of(name)).filter(|path| !remove(path)).collect()
     }
 
-    /// Remove what no table names: left by a process that ended amid its work. Those that stay; the folder itself where
-    /// nobody can say what is in it. Only under [`Folder::lock`].
+    /// Remove files that no table names: they were left by a process that ended during its work. Returns those that
+    /// stay, or the folder itself if it cannot be listed. Only under [`Folder::lock`].
     pub fn sweep(&self, is_current: impl Fn(&FileName) -> bool) -> Vec<PathBuf> {
         if !self.is_own() {
             return Vec::new();
@@ -212,12 +212,12 @@ impl Folder {
         &self.path
     }
 
-    /// Whether nothing is in its place.
+    /// Whether its place is empty.
     pub fn is_absent(&self) -> bool {
         self.path.symlink_metadata().is_err_and(|error| is_nothing(&error))
     }
 
-    /// Whether this thread holds the lock: a signal handler that waited for it would wait for ever.
+    /// Whether this thread holds the lock: a signal handler that waited for it would wait forever.
     pub fn is_locked_here(&self) -> bool {
         LOCKED.with_borrow(|locked| locked.contains(&self.path))
     }
@@ -231,8 +231,8 @@ impl Folder {
         files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(path)
     }
 
-    /// Take away what is in the folder's place and in the lock's, and let their owner use them: by their names they are
-    /// ours, and hold nothing that cannot be made again.
+    /// Remove what is in place of the folder and of the lock, and let their owner use them: by their names they are
+    /// ours, and everything in them can be made again.
     pub fn mend(&self) {
         if self.is_own() && self.path.is_dir() {
             files::allow_owner(&self.path);
@@ -246,7 +246,7 @@ impl Folder {
         }
     }
 
-    /// Have no other process build at the same time; None where one does.
+    /// Have no other process build at the same time; None if one does.
     pub fn lock(&self) -> io::Result<Option<Lock>> {
         let file = self.lock_file().or_else(|_| {
             self.mend();
@@ -276,13 +276,13 @@ pub(super) struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Not by closing alone: a process forked meanwhile has the file open too.
+        // Closing alone is not enough: a process forked meanwhile has the file open too.
         let _ = self.file.unlock();
         LOCKED.with_borrow_mut(|locked| locked.retain(|folder| *folder != self.folder));
     }
 }
 
-/// Remove a file, or an empty folder in a file's place; whether nothing is there any more.
+/// Remove a file, or an empty folder in a file's place. Returns whether nothing is there any more.
 fn remove(path: &Path) -> bool {
     let removed = if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
         std::fs::remove_dir(path)
@@ -329,7 +329,7 @@ mod tests {
                     _ => std::fs::write(&file, vec![b'x'; bytes.len()]).unwrap(),
                 }
             }
-            // Both what a search under way holds, and the next search.
+            // Both are held: by a search under way, and by the next search.
             assert!(held.ranges.iter().all(|range| range.segment.ids().len() == 300), "{spoil}");
             assert_eq!(found(), expected, "{spoil}");
             assert_eq!(store.verify().unwrap().damaged, 1, "{spoil}");

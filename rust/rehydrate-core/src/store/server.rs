@@ -1,4 +1,4 @@
-//! The parts that a store on a server shares with the one in a file: the words of long texts, names as numbers, its URLs.
+//! Parts that a store on a server shares with the one in a file: the words of long texts, names as numbers, its URLs.
 use once_cell::race::OnceBox;
 use regex::Regex;
 use rustc_hash::FxHashSet;
@@ -58,7 +58,7 @@ fn parts(url: &str) -> Option<Url<'_>> {
     has_ports(url.place).then_some(url)
 }
 
-/// Whether what is in a port's place is one: it may be half of a password.
+/// Whether the text in place of a port is one: it may be half of a password.
 fn has_ports(place: &str) -> bool {
     let mut rest = place.split('/').next().unwrap_or_default();
     let mut hosts = String::new();
@@ -73,7 +73,7 @@ fn has_ports(place: &str) -> bool {
     ports.map(|(_, port)| port).all(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether it is a URL of PostgreSQL that is read here as PostgreSQL's own library reads it.
+/// Whether it is a PostgreSQL URL that is read here in the same way as by PostgreSQL's own library.
 #[must_use]
 pub fn is_server_url(url: &str) -> bool {
     parts(url).is_some()

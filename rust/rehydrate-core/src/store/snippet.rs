@@ -1,7 +1,7 @@
-//! Snippets: the part of a text around what a query found, cut between sentences or lines.
+//! Snippets: the part of a text around a query's matches, cut between sentences or lines.
 //!
-//! One pass over the text for the query's words, and a second one for the query as it is where it holds none of
-//! them. Both are linear and may be interrupted: no lock is held here.
+//! One pass over the text for the query's words, and a second one for the query as it is if it holds none of them. Both
+//! are linear and may be interrupted: no lock is held here.
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
@@ -10,13 +10,13 @@ use crate::interrupt::{Pace, stretches};
 
 /// About 200 tokens.
 const SNIPPET_BYTES: usize = 800;
-/// How far a cut may move to meet the end of a sentence.
+/// The distance that a cut may move to the end of a sentence.
 const REACH_BYTES: usize = 200;
-/// Bytes of a query that are looked for here: a snippet shows less than that.
+/// Bytes of a query that are looked for: a snippet shows less than that.
 const QUERY_BYTES: usize = 4_096;
 
-/// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, the rarer
-/// ones weighing more.
+/// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, in
+/// which rarer ones weigh more.
 #[must_use]
 pub fn snippet(text: &str, query: &str) -> Range<usize> {
     if text.len() <= SNIPPET_BYTES + REACH_BYTES {
@@ -40,19 +40,19 @@ pub fn snippet(text: &str, query: &str) -> Range<usize> {
         matches.extend(find_lower(text, query.trim()).map(|at| Match { at, word: 0 }));
     }
     let Some(at) = densest(&matches) else { return cut(text, 0..SNIPPET_BYTES) };
-    // A little of what comes before says what it is about.
+    // A little of the text before it says what it is about.
     let start = at.saturating_sub(SNIPPET_BYTES / 4).min(text.len() - SNIPPET_BYTES);
     cut(text, start..start + SNIPPET_BYTES)
 }
 
-/// Where the query is in a text as it is, case aside: Knuth, Morris and Pratt, over lower-cased characters, since
-/// lower-casing changes lengths and no character is looked at twice.
+/// The place of the query itself in a text, in any case: Knuth, Morris and Pratt, over lower-cased characters, since
+/// lower-casing changes lengths. No character is read twice.
 fn find_lower(text: &str, query: &str) -> Option<usize> {
     let wanted: Vec<char> = query.chars().flat_map(char::to_lowercase).collect();
     if wanted.is_empty() {
         return None;
     }
-    // How much of `wanted` still holds when what follows so many of its characters is another one.
+    // The length of the part of `wanted` that still matches if another character follows this many of its characters.
     let mut still = vec![0; wanted.len()];
     let mut matched = 0;
     for at in 1..wanted.len() {
@@ -62,7 +62,7 @@ fn find_lower(text: &str, query: &str) -> Option<usize> {
         matched += usize::from(wanted[at] == wanted[matched]);
         still[at] = matched;
     }
-    // Where the last characters of the text began.
+    // The beginnings of the text's last characters.
     let mut begins = vec![0; wanted.len()];
     let mut pace = Pace::default();
     matched = 0;
@@ -81,14 +81,14 @@ fn find_lower(text: &str, query: &str) -> Option<usize> {
     None
 }
 
-/// A word of the query where it is in a text.
+/// A word of the query if it is in a text.
 struct Match {
     at: usize,
     /// The number of the word in the query.
     word: usize,
 }
 
-/// The match from which on a snippet's length holds the greatest weight of different words.
+/// The first match of the stretch of a snippet's length with the greatest weight of different words.
 fn densest(matches: &[Match]) -> Option<usize> {
     let words = matches.iter().map(|found| found.word + 1).max()?;
     let (mut counts, mut inside) = (vec![0_u32; words], vec![0_u32; words]);
@@ -103,7 +103,7 @@ fn densest(matches: &[Match]) -> Option<usize> {
             weight += if inside[word] == 1 { 1.0 / f64::from(counts[word]) } else { 0.0 };
             end += 1;
         }
-        // As good and nearby: what weighs most is at the beginning then, not just before the cut.
+        // As good and nearby: then the heaviest words are at the beginning, not just before the cut.
         let is_near = first.is_some_and(|first: usize| start.at < first + reach);
         if weight > best + 1e-9 || (is_near && weight > best - 1e-9) {
             (best, first) = (weight, Some(start.at));
@@ -121,7 +121,7 @@ fn cut(text: &str, range: Range<usize>) -> Range<usize> {
     start..end.max(start)
 }
 
-/// The first place from `from` on where something ends, within reach.
+/// The first place from `from` on at which something ends, within reach.
 fn boundary(text: &str, from: usize) -> usize {
     let from = floor(text, from);
     let window = &text[from..floor(text, (from + REACH_BYTES).min(text.len()))];
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_long_query_that_nearly_matches_everywhere_takes_a_pass_and_not_one_for_each_place() {
-        // By trying each place this would be 32 billion comparisons: minutes, where a pass is a moment.
+        // Trying each place would take 32 billion comparisons: minutes, while a pass takes a moment.
         let query = "-".repeat(QUERY_BYTES);
         let text = ("-".repeat(QUERY_BYTES - 1) + " ").repeat(2_000) + &query;
         assert!(text[snippet(&text, &query)].ends_with('-'));

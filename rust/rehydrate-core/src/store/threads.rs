@@ -1,4 +1,4 @@
-//! Threads: append-only logs of conversations, record by record, beside the memories of their namespace.
+//! Threads: append-only logs of conversations, record by record, next to the memories of their namespace.
 use std::path::Path;
 
 use rusqlite::{OptionalExtension, Row, Transaction};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::Pace;
 
 /// Made with the first thread: a store without any stays as older versions of this crate made it. A record's id is its
-/// thread's and its number in one, so that a thread is in one place.
+/// thread's number and its own in one, so a thread is in one place.
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS threads (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -37,7 +37,7 @@ const NUMBER_BITS: u32 = 31;
 /// The most records of a thread.
 const MAX_RECORDS: u64 = 1 << NUMBER_BITS;
 
-/// What a thread is, without its records.
+/// A thread without its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadInfo {
     pub name: String,
@@ -45,11 +45,11 @@ pub struct ThreadInfo {
     pub created_ms: i64,
     pub changed_ms: i64,
     pub records: u64,
-    /// Of their bodies.
+    /// The bytes of their bodies.
     pub bytes: u64,
 }
 
-/// One step of a thread. What it means is the caller's.
+/// One step of a thread. Its meaning is the caller's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub kind: u8,
@@ -106,7 +106,7 @@ impl Thread {
     }
 
     fn record_id(&self, number: u64) -> i64 {
-        // Added: `MAX_RECORDS` itself is where the next thread begins, and is the bits of no number.
+        // Added: `MAX_RECORDS` itself is the beginning of the next thread, and is not in the bits of any number.
         (self.id << NUMBER_BITS) + number.cast_signed()
     }
 
@@ -161,7 +161,7 @@ impl Store {
         })
     }
 
-    /// Append records, all of them or none, to a thread that has `expected` of them; with none it is made.
+    /// Append records, all of them or none, to a thread that has `expected` of them. With 0 the thread is made.
     ///
     /// # Errors
     /// [`StoreProblem::Conflict`] where the thread has another number of records: somebody else wrote. And what keeps a file
@@ -222,10 +222,11 @@ impl Store {
         if number < to { Err(self.damaged(&thread.info.name, number).into()) } else { Ok(records) }
     }
 
-    /// Put other bodies in the place of some records, for what must not stay in them; no byte of the old ones stays in any file.
+    /// Put other bodies in place of some records, for texts that must not stay in them. No byte of the old ones stays
+    /// in any file.
     ///
     /// # Errors
-    /// As [`Store::append_records`]; numbers that the thread has not.
+    /// As [`Store::append_records`]; numbers that the thread doesn't have.
     pub fn replace_records(&self, namespace: &str, name: &str, expected: u64, bodies: &[(u64, String)]) -> Result<()> {
         verify_thread(namespace, name)?;
         let now_ms = (self.options.clock)();
@@ -256,7 +257,7 @@ impl Store {
         self.erase_traces()
     }
 
-    /// Delete a thread, and leave no byte of it in any file; how many records it had.
+    /// Delete a thread, and leave no byte of it in any file. Returns the number of its records.
     ///
     /// # Errors
     /// As [`Store::purge`].
@@ -324,12 +325,12 @@ fn has_tables(transaction: &Transaction<'_>) -> Attempt<bool> {
     Ok(transaction.prepare_cached(query)?.query_row([], |row| row.get::<_, i64>(0))? > 0)
 }
 
-/// The error for a thread that has another number of records than the caller read; None: it is not there.
+/// The error for a thread that has another number of records than the caller read. None: it is not there.
 #[must_use]
 pub fn thread_conflict(path: &Path, name: &str, expected: u64, has: Option<u64>) -> Error {
     let (problem, remedy) = match (expected, has) {
         (0, Some(_)) => (format!("there is a thread {name:?} already"), "open that one, or take another name"),
-        (_, None) => (format!("thread {name:?} is not there any more"), "open it anew"),
+        (_, None) => (format!("thread {name:?} is not there any more"), "open it again"),
         (_, Some(has)) => (
             format!("thread {name:?} has {has} records, not the {expected} that were read: others wrote to it"),
             "open it again; nothing of this call was written",
@@ -396,7 +397,7 @@ mod tests {
         store.append_records("alice", "t", 0, &[record("a"), record(&secret), record("c")]).unwrap();
         store.replace_records("alice", "t", 3, &[(1, "[gone]".into())]).unwrap();
         assert_eq!(store.records("alice", "t", 1, 1).unwrap(), [record("[gone]")]);
-        // Of an even and of an odd id: a range that ends at the next thread's is another sum in each.
+        // Both an even and an odd id: a range that ends at the next thread's id has a different sum for each.
         for thread in ["u", "v", "w"] {
             store.append_records("alice", thread, 0, &[record(&secret)]).unwrap();
         }

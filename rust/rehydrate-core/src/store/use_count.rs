@@ -16,7 +16,7 @@ use crate::fork::{self, Gate};
 
 const NOBODY: u32 = 0;
 
-/// How often anybody went in.
+/// The number of entries so far.
 static ENTRIES: AtomicU64 = AtomicU64::new(0);
 /// The process that may use SQLite; [`NOBODY`] before the first use.
 static HOME: AtomicU32 = AtomicU32::new(NOBODY);
@@ -46,7 +46,7 @@ pub(super) fn enter(path: &Path) -> Result<Inside> {
     Ok(inside)
 }
 
-/// Whether this process may use SQLite: a child may not even close what it inherited.
+/// Whether this process may use SQLite: a child may not even close inherited connections.
 pub(super) fn is_home() -> bool {
     let home = HOME.load(SeqCst);
     home == NOBODY || home == process::id()

@@ -1,4 +1,4 @@
-//! Looking after a store: what it holds, whether that is sound, and indexes made anew.
+//! Maintenance of a store: its counts, its soundness, and new indexes.
 use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
@@ -16,7 +16,7 @@ use crate::interrupt::{checkpoint, poll};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     pub items: u64,
-    /// Of texts, vectors and notes.
+    /// The bytes of texts, vectors and notes.
     pub bytes: u64,
     pub hot: u64,
     pub warm: u64,
@@ -27,7 +27,7 @@ pub struct Stats {
     /// That model, and the components of its vectors.
     pub space: Option<String>,
     pub dim: u64,
-    /// How many items limits have made cold so far, and how many limits and expiry took away.
+    /// The number of items that limits have made cold so far, and of those that limits and expiry removed.
     pub demoted: u64,
     pub dropped: u64,
     /// Items in index files, and files.
@@ -36,7 +36,7 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Items that no index file holds yet: they are found all the same.
     pub pending: u64,
-    /// Of the whole store's file and log.
+    /// The bytes of the whole store's file and log.
     pub file_bytes: u64,
 }
 
@@ -45,14 +45,14 @@ pub struct Stats {
 pub struct Report {
     /// Items that were looked at.
     pub items: u64,
-    /// Faults of the truth; empty: none.
+    /// Faults of the truth. Empty if there are none.
     pub problems: Vec<String>,
-    /// Index files that were damaged, are thrown away and made anew.
+    /// Index files that were damaged, are thrown away and made again.
     pub damaged: u64,
 }
 
 impl Store {
-    /// Counts of a namespace; all zeros where nothing was ever added.
+    /// Counts of a namespace; all zeros if nothing was ever added.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -96,8 +96,8 @@ impl Store {
     }
 
     /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one
-    /// that was added, and that every index holds exactly the items that there are. What is wrong with an index is
-    /// mended, what is wrong with the truth is reported.
+    /// that was added, and that every index holds exactly the present items. Faults of an index are repaired, faults of
+    /// the truth are reported.
     ///
     /// # Errors
     /// A file that cannot be read at all.
@@ -179,7 +179,7 @@ impl Store {
         }
     }
 
-    /// Make the indexes anew, of one namespace or of all; how many items they hold.
+    /// Make the indexes again, of one namespace or of all. Returns the number of items in them.
     ///
     /// # Errors
     /// Files that cannot be written.
@@ -201,7 +201,7 @@ impl Store {
         Ok(items)
     }
 
-    /// Write index files of all that no file holds yet, and of what is damaged, and wait for that.
+    /// Write index files of all items that no file holds yet, and of damaged ones, and wait for that.
     ///
     /// # Errors
     /// Files that cannot be written.
@@ -227,11 +227,11 @@ impl Store {
         Ok(())
     }
 
-    /// Remove files that a process left behind which ended amid its work.
+    /// Remove the files of a process that ended in the middle of its work.
     pub(super) fn sweep(&self) -> Result<()> {
         match self.build_context.folder.lock() {
             Ok(Some(_lock)) => self.build_context.sweep().map(drop),
-            _ => Ok(()), // who builds does it
+            _ => Ok(()), // the builder does it
         }
     }
 }

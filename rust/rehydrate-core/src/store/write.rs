@@ -19,7 +19,8 @@ pub(super) struct WriteTransaction<'a> {
 impl<'a> WriteTransaction<'a> {
     pub fn begin(transaction: &'a Transaction<'a>, namespace: Namespace, now_ms: i64) -> Attempt<Self> {
         let clock = transaction.prepare_cached("SELECT rev FROM clock")?.query_row([], |row| count_at(row, 0))?;
-        // The file's word: after its own writes, the clock would give a number that indexes passed already.
+        // The last number of the file: after its own writes, the clock would give a number that indexes have passed
+        // already.
         let clock = clock.max(namespace.sequence);
         Ok(Self { transaction, namespace, now_ms, clock })
     }
@@ -30,7 +31,7 @@ impl<'a> WriteTransaction<'a> {
         self.clock
     }
 
-    /// Write down where the clock and the namespace stand.
+    /// Write the state of the clock and the namespace.
     pub fn finish(self) -> Attempt<()> {
         self.transaction.prepare_cached("UPDATE clock SET rev = ?1")?.execute([self.clock])?;
         Ok(self.namespace.save(self.transaction)?)
@@ -137,7 +138,7 @@ impl<'a> WriteTransaction<'a> {
         Ok((id, Added { handle: handle_of(key), is_new: found.is_none() }))
     }
 
-    /// Who has the key, whether that one is expired, and its text.
+    /// The item that has the key, whether it has expired, and its text.
     fn occupant(&self, key: Key) -> Attempt<Option<(i64, bool, Vec<u8>)>> {
         let query = "SELECT items.id, items.expires <= ?3, bodies.text FROM items JOIN bodies USING (id) \
                      WHERE namespace = ?1 AND handle = ?2";
@@ -164,7 +165,7 @@ impl<'a> WriteTransaction<'a> {
             item.tier as u8,
             number(Role::Source, &item.source)?,
             number(Role::Kind, &item.kind)?,
-            number(Role::Session, &item.session)?,
+            number(Role::Thread, &item.thread)?,
             number(Role::Tool, &item.tool)?,
             number(Role::Principal, &item.principal)?,
             item.trust,
@@ -261,7 +262,7 @@ impl<'a> WriteTransaction<'a> {
         Ok(())
     }
 
-    /// Take all vectors away, and the model that the namespace is held to; how many items had one.
+    /// Remove all vectors, and the model that the namespace is bound to. Returns how many items had one.
     pub fn drop_vectors(&mut self) -> Attempt<usize> {
         let ids: Vec<i64> = self
             .transaction
@@ -284,7 +285,7 @@ impl<'a> WriteTransaction<'a> {
     }
 }
 
-/// Count how often searches showed items. That isn't a change of them: it takes no sequence number.
+/// Count the uses of items by searches. That isn't a change of them: it takes no sequence number.
 pub(super) fn count_uses(transaction: &Transaction<'_>, uses: &[(i64, u64)], now_ms: i64) -> Attempt<()> {
     for &(id, count) in uses {
         transaction.prepare_cached("UPDATE items SET uses = uses + ?2, used = ?3 WHERE id = ?1")?.execute((

@@ -1,4 +1,5 @@
-//! The lines of a search's hit: wrapped to a width, the words of the query apart, and those that show it best.
+//! The lines of a search hit: wrapped to a width, with the words of the query separated, and the lines that show it
+//! best.
 use std::collections::BTreeSet;
 
 use regex::Regex;
@@ -14,7 +15,7 @@ const PLAIN: &[&str] = &[
 ];
 
 static WORD: Pattern = Pattern::new("", r"\w+");
-/// What begins a line of its own in Markdown: headings, lists, quotes, tables, code.
+/// Beginnings of lines that stay lines in Markdown: headings, lists, quotes, tables, code.
 static OWN_LINE: Pattern = Pattern::new("", r"^(?:[ \t]*(?:[-*+>|#`~]|\d+[.)]\s)|\t|    )");
 static BLANK_LINE: Pattern = Pattern::new("", r"\n[ \t]*\n");
 
@@ -49,7 +50,7 @@ pub fn paragraphs(text: &str, width: usize) -> Vec<String> {
     found
 }
 
-/// Lines of a hit. In each the words of the query are apart: every second part is one.
+/// Lines of a hit. In each the words of the query are separate: every second part is one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HitLines {
     pub lines: Vec<Vec<String>>,
@@ -57,7 +58,7 @@ pub struct HitLines {
     pub is_cut: (bool, bool),
 }
 
-/// The lines of paragraphs that have blanks between words only, and of more than `most` those that have most of a query.
+/// The lines of paragraphs that only have blanks between words. Of more than `most`, those that have most of a query.
 #[must_use]
 pub fn hit_lines(paragraphs: &[&str], query: &str, width: usize, most: usize) -> HitLines {
     let words = words_of(query);
@@ -68,7 +69,7 @@ pub fn hit_lines(paragraphs: &[&str], query: &str, width: usize, most: usize) ->
         .collect();
     let shown = most.min(lines.len());
     let found = |start: usize| counts[start..start + shown].iter().sum::<usize>();
-    // Of windows that have as much, the first.
+    // The first of the windows that have the most.
     let start = (0..=lines.len() - shown).rev().max_by_key(|&start| found(start)).unwrap_or_default();
     let end = start + shown;
     let is_cut = (start > 0, end < lines.len());
@@ -101,11 +102,11 @@ fn words_of(query: &str) -> Regex {
     let choices: Vec<String> = chosen.iter().map(choice).collect();
     // Only signs, as in "->".
     let source = if choices.is_empty() { regex::escape(query) } else { choices.join("|") };
-    // Of a query of thousands of words, none is shown.
+    // If the query has thousands of words, no hit is shown.
     Regex::new(&format!("(?i:{source})")).unwrap_or_else(|_| Regex::new(r"[^\s\S]").expect("it matches nothing"))
 }
 
-/// A text as lines of at most so many characters; a longer word is broken.
+/// A text as lines of at most this many characters. A longer word is broken.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();

@@ -1,8 +1,8 @@
-//! What the records that count add up to.
+//! Folding the records that count into one state.
 use super::spans::{Member, Spans};
 use super::{Kind, Record, Result, unreadable};
 
-/// Fields of a state that only grow: how many items are those of the state before, and the others.
+/// Fields of a state that only grow: the number of items from the state before, and the others.
 const LISTS: [&str; 3] = ["sections", "tools", "late_bound"];
 
 /// All of a thread, as it is written out.
@@ -20,7 +20,7 @@ struct Thread<'a> {
     summary: Option<&'a str>,
 }
 
-/// The last state, whole; nothing before the first.
+/// The last state, whole. None before the first.
 #[derive(Default, Clone)]
 struct State<'a> {
     others: Vec<Member<'a>>,
@@ -88,7 +88,7 @@ impl<'a> Thread<'a> {
 }
 
 impl<'a> State<'a> {
-    /// Go on to the state that a record says, which names only what is new.
+    /// Go on to the state in a record, which only names the changes.
     fn take(&mut self, record: &Record<'a>) -> Result<()> {
         self.is_sent = record.field("sent").starts_with('{');
         let is_own = |key| ["request", "meta", "history"].contains(&key) || LISTS.contains(&key);
@@ -121,7 +121,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// Go on to a list that a record writes as how many items are those of before, and the others.
+/// Go on to a list that a record writes as the number of old items, and the new ones.
 fn go_on<'a>(list: &mut Vec<&'a str>, written: &'a str, name: &'static str) -> Result<()> {
     match items(written, name)?[..] {
         [same, rest] => grow(list, same, rest, name),

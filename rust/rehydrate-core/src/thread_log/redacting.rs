@@ -1,7 +1,7 @@
 //! Texts that must go, wherever they are in a thread's records.
 //!
-//! The operations of the context store hold no texts, but spans of entries, which move with what goes before them, and keys,
-//! which are texts in small letters.
+//! The operations of the context store hold no texts, only spans of entries, which move with the text before them, and
+//! keys, which are texts in small letters.
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
@@ -11,11 +11,11 @@ use super::{Kind, Record, Row, Unreadable};
 use crate::caps;
 use crate::context_store::{Raw, digest, key_of};
 
-/// The text in the place of one that goes.
+/// The text in place of one that goes.
 const REDACTED: &[u8] = b"[redacted]";
 /// Characters of a key; a longer one was cut.
 const MAX_KEY: usize = 200;
-/// Of a text whose beginning alone is at the end of a key, fewer characters say nothing.
+/// If only the beginning of a text is at the end of a key, fewer characters than this mean nothing.
 const LEAST_BEGINNING: usize = 4;
 
 /// The records after a redaction.
@@ -23,14 +23,14 @@ const LEAST_BEGINNING: usize = 4;
 pub struct Redacted {
     /// The bodies that changed, by the numbers of their records.
     pub bodies: Vec<(usize, String)>,
-    /// The texts of entries that count and changed: their times, as they were, and as they are.
+    /// The texts of entries that count and changed: their times, their old and their new form.
     pub texts: Vec<(f64, Raw, Raw)>,
 }
 
 /// The records of a thread without these texts. `texts_of` gives the texts of an entry as JSON.
 ///
 /// # Errors
-/// A record that has not the fields of its kind, and what `texts_of` says.
+/// A record without the fields of its kind, and what `texts_of` says.
 pub fn redacted<E: From<Unreadable>>(
     rows: &[Row<'_>],
     texts: &[Raw],
@@ -107,7 +107,7 @@ impl Texts<'_> {
         text.into()
     }
 
-    /// A JSON text without them in its strings; None where it has none of them.
+    /// A JSON text without them in its strings. None if it has none of them.
     fn json(self, text: &str) -> Option<String> {
         let mut out = String::new();
         let mut copied = 0;
@@ -123,7 +123,7 @@ impl Texts<'_> {
         (copied > 0).then(|| out + &text[copied..])
     }
 
-    /// A key without them, also where its end has only the beginning of one.
+    /// A key without them, even if its end has only the beginning of one.
     fn key(self, key: &[u8]) -> Vec<u8> {
         let mut key = caps::decoded(key);
         for text in self.0 {
@@ -155,7 +155,7 @@ fn replaced(text: &[u8], gone: &[u8]) -> Vec<u8> {
 /// An operation of the context store, as it is written.
 struct Operation<'a> {
     body: &'a str,
-    /// The index of the entry in which its item's text is; None where it adds no item.
+    /// The index of the entry with its item's text. None if it adds no item.
     entry: Option<usize>,
 }
 
@@ -172,7 +172,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// It with its span where its text is now, and with its key.
+    /// It with the new span of its text, and with its key.
     fn moved(&self, was: &[Raw], now: &[Raw], texts: Texts<'_>) -> String {
         let key = member(self.body, "key").map(decoded).unwrap_or_default();
         let span = member(self.body, "span").and_then(|span| Spans(span).list()).unwrap_or_default();
@@ -228,7 +228,7 @@ fn parted(text: &[u8], start: usize, end: usize) -> (Raw, Vec<u8>, Raw) {
     (of(points.get(..start)).into(), of(points.get(start..end)), of(points.get(end..)).into())
 }
 
-/// How many items both begin with.
+/// The number of first items that both have.
 fn shared<'a>(one: impl Iterator<Item = &'a u32>, other: impl Iterator<Item = &'a u32>) -> usize {
     one.zip(other).take_while(|(one, other)| one == other).count()
 }

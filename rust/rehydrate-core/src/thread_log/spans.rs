@@ -1,4 +1,4 @@
-//! Where the values of a JSON text begin and end, by its brackets and quotation marks.
+//! The places of the values of a JSON text, by its brackets and quotation marks.
 use std::convert::Infallible;
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Spans<'a> {
-    /// The members of the object that the text is; None where it is none.
+    /// The members of the object that the text is; None if it isn't one.
     pub(super) fn object(self) -> Option<Vec<Member<'a>>> {
         let mut members = Vec::new();
         self.walk(b'{', b'}', |at| {
@@ -35,7 +35,7 @@ impl<'a> Spans<'a> {
         Some(members)
     }
 
-    /// The items of the list that the text is; None where it is none.
+    /// The items of the list that the text is; None if it isn't one.
     pub(super) fn list(self) -> Option<Vec<&'a str>> {
         let mut items = Vec::new();
         self.walk(b'[', b']', |at| {
@@ -46,7 +46,7 @@ impl<'a> Spans<'a> {
         Some(items)
     }
 
-    /// Where the strings are that it has at any depth, with their quotation marks.
+    /// The places of the strings in it at any depth, with their quotation marks.
     pub(super) fn strings(self) -> impl Iterator<Item = Range<usize>> + 'a {
         let mut at = 0;
         std::iter::from_fn(move || {

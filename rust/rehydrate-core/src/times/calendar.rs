@@ -59,7 +59,7 @@ pub(super) fn first_week(year: i64) -> i64 {
     fourth - weekday(fourth)
 }
 
-/// How many weeks a year has.
+/// The number of weeks in a year.
 pub(super) fn weeks(year: i64) -> i64 {
     (first_week(year + 1) - first_week(year)) / 7
 }

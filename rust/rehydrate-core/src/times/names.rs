@@ -45,7 +45,7 @@ pub(super) enum Unit {
 impl Unit {
     const ALL: [Self; 7] = [Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
 
-    /// How long it is, where every one is as long.
+    /// Its length, if all are of the same length.
     pub const fn length(self) -> i64 {
         match self {
             Self::Second => SECOND,
@@ -68,7 +68,7 @@ impl Unit {
         }
     }
 
-    /// The unit of a word, be it one of them or more.
+    /// The unit of a word, in singular or plural.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| word == unit.name() || word.strip_suffix('s') == Some(unit.name()))
     }
@@ -77,7 +77,7 @@ impl Unit {
 /// A text that is not a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The text that the reason begins with; empty where it names none.
+    /// The text that the reason begins with. Empty if it names none.
     pub subject: String,
     pub why: String,
 }
@@ -131,7 +131,7 @@ pub(super) fn week_date(text: &str) -> Option<(&str, &str, Option<&str>)> {
     (has_digits(year, 4..=4) && has_digits(week, 2..=2) && is_day).then_some((year, week, day))
 }
 
-/// The day of such a text; without a day, that week's Monday.
+/// The day of such a text. Without a day, that week's Monday.
 pub(super) fn iso_day(text: &str) -> Result<i64> {
     let (year, week, day) = week_date(text).unwrap_or_default();
     let (year, week, day) = (year_of(year)?, number(week), day.map_or(1, number));
@@ -189,7 +189,7 @@ pub(super) fn checked_date(year: i64, month: i64, day: i64) -> Result<i64> {
     Ok(month_start(month_number(year, month)) + day - 1)
 }
 
-/// How far a zone is from UTC.
+/// The offset of a zone from UTC.
 pub(super) fn offset_of(text: &str) -> Result<i64> {
     let Some(digits) = text.strip_prefix(['+', '-']) else { return Ok(0) };
     let (hours, minutes) = digits.split_at(2);

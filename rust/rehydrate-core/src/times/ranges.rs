@@ -19,18 +19,18 @@ pub struct Range {
     pub ends: [Option<End>; 2],
 }
 
-/// How a range is meant by its ends.
+/// The meaning of a range's ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RangeKind {
     /// It is its first end.
     One,
-    /// From where the first begins until where the last ends.
+    /// From the beginning of the first to the end of the last.
     Between,
-    /// From where the first ends until where the last begins.
+    /// From the end of the first to the beginning of the last.
     Outside,
 }
 
-/// One time of a range, and what it means.
+/// One time of a range, and its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub text: String,
@@ -68,7 +68,7 @@ pub fn read_range(text: &str, now: i64) -> Result<Range, Unreadable> {
     if ends == [None, None] { refused("it names no time") } else { Ok(Range { kind, ends }) }
 }
 
-/// How times are parted.
+/// Separators of times.
 struct Forms {
     fillers: Regex,
     units: Regex,
@@ -148,7 +148,7 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A text with a blank in the place of each character that says nothing beside the last and the next one.
+/// A text with a blank in place of each character that means nothing together with its neighbours.
 fn spaced(text: &str, says_nothing: impl Fn(char, char, Option<char>) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut last = ' ';

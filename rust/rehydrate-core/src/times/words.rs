@@ -11,12 +11,12 @@ use super::names::{
     year_of,
 };
 
-/// Longer than any time: a date may have its weekday before it, and that another.
+/// Longer than any time: a date may have a weekday before it, and that another one.
 const MAX_BYTES: usize = 16 << 10;
 /// The first day of the year 10000.
 const DAYS: i64 = 3_652_059;
 
-/// What a text means. Times are in microseconds since the year 1 began.
+/// The meaning of a text. Times are in microseconds since the beginning of the year 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
     /// From one time of the zone's clock to another.
@@ -25,9 +25,9 @@ pub enum Meaning {
     Moments(Range<i64>),
     /// From a time of the zone's clock until now.
     SinceClock(i64),
-    /// From so long ago until now.
+    /// From this long ago until now.
     Since(i64),
-    /// The second, minute or hour in which the moment was that is so long ago, and how long that is.
+    /// The second, minute or hour of a moment in the past, and its length.
     Around(i64, i64),
 }
 
@@ -244,8 +244,8 @@ impl Clock {
         }
     }
 
-    /// From so many units ago. Days and longer units count by the calendar, shorter ones by elapsed time. A month before the
-    /// 31st is the last day of a shorter month.
+    /// From `count` units ago. Days and longer units count by the calendar, shorter ones by elapsed time. A month
+    /// before the 31st is the last day of a shorter month.
     fn since(&self, count: i64, unit: Unit) -> Result<Meaning> {
         let (year, month, of_month) = date(self.today);
         let months = match unit {
@@ -349,7 +349,7 @@ fn between_years(year: i64) -> Result<Meaning> {
     days_until(year_start(year), year_start(year + 1))
 }
 
-/// A text that ends with a time of day: what is before it, whether that ends with a date's `t`, and the time.
+/// A text that ends with a time of day: the text before it, whether that ends with a date's `t`, and the time.
 fn time_of_day(text: &str) -> Option<(&str, bool, Captures<'_>)> {
     static TIME: OnceBox<Regex> = OnceBox::new();
     let time = TIME.get_or_init(|| {

@@ -7,9 +7,9 @@ pub type Class = u8;
 
 /// `\p{L}`.
 pub const LETTER: Class = 1;
-/// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`: what a word of o200k_base starts with.
+/// `[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`: the beginning of a word in o200k_base.
 pub const HEAD: Class = 2;
-/// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`: what a word of o200k_base goes on with.
+/// `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`: the continuation of a word in o200k_base.
 pub const TAIL: Class = 4;
 /// `\p{M}`.
 pub const MARK: Class = 8;

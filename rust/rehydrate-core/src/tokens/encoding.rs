@@ -1,4 +1,4 @@
-//! Exact counts of an encoding: split the text, look each piece up, merge what has not been seen lately.
+//! Exact counts of an encoding: split the text, look each piece up, merge those not seen lately.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
@@ -11,13 +11,13 @@ use super::layout::{self, Key, SHORT};
 use super::vocabulary::{self, Vocabulary};
 use super::{merge, split};
 
-/// How many tokens o200k_base makes of a text.
+/// The number of tokens of a text in o200k_base.
 pub fn o200k_base(text: &str) -> usize {
     thread_local!(static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) });
     count(text, split::o200k_base, &vocabulary::O200K_BASE, &SEEN)
 }
 
-/// How many tokens cl100k_base makes of a text.
+/// The number of tokens of a text in cl100k_base.
 pub fn cl100k_base(text: &str) -> usize {
     thread_local!(static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) });
     count(text, split::cl100k_base, &vocabulary::CL100K_BASE, &SEEN)
@@ -54,7 +54,7 @@ fn count(
 #[derive(Default)]
 struct Seen {
     /// Short pieces, each in the one slot its hash names. An entry is the key with the count in the free half of the
-    /// length byte (a piece of 15 bytes has at most 15 tokens), 0 where there is none.
+    /// length byte (a piece of 15 bytes has at most 15 tokens), 0 if there is none.
     short: Vec<u128>,
     /// Longer pieces, which are rare in Latin scripts and the rule in others.
     long: FxHashMap<Box<[u8]>, u32>,

@@ -53,7 +53,7 @@ fn window_at_end(bytes: &[u8], start: usize) -> u128 {
     u128::from_le_bytes(chunk)
 }
 
-/// Where the search for a hash starts in a table of `1 << slot_bits` slots.
+/// The slot at which the search for a hash starts in a table of `1 << slot_bits` slots.
 #[inline(always)]
 pub fn first_slot(hash: u64, slot_bits: u32) -> usize {
     (hash >> (64 - slot_bits)) as usize
@@ -64,7 +64,7 @@ const START_BITS: u32 = 21;
 const LEN_BITS: u32 = 8;
 const PRINT_SHIFT: u32 = RANK_BITS + START_BITS;
 
-/// One token in the table: its rank, where its bytes start, its length and part of its hash. Never 0: that is an empty
+/// One token in the table: its rank, the start of its bytes, its length and part of its hash. Never 0: that is an empty
 /// slot.
 #[allow(dead_code, reason = "only the build script packs")]
 pub fn pack(rank: u32, start: usize, len: usize, hash: u64) -> u64 {
@@ -72,7 +72,7 @@ pub fn pack(rank: u32, start: usize, len: usize, hash: u64) -> u64 {
     print(hash, len) | (start as u64) << RANK_BITS | u64::from(rank)
 }
 
-/// The upper part of a slot whose token has this hash and length: what a search compares first.
+/// The upper part of a slot whose token has this hash and length. A search compares it first.
 #[inline(always)]
 pub fn print(hash: u64, len: usize) -> u64 {
     hash << (PRINT_SHIFT + LEN_BITS) | (len as u64) << PRINT_SHIFT
@@ -90,7 +90,7 @@ pub fn rank(slot: u64) -> u32 {
     (slot & ((1 << RANK_BITS) - 1)) as u32
 }
 
-/// Where the bytes of the token in a slot start.
+/// The start of the bytes of a slot's token.
 #[inline(always)]
 pub fn start(slot: u64) -> usize {
     (slot >> RANK_BITS) as usize & ((1 << START_BITS) - 1)

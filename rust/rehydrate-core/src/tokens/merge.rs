@@ -1,4 +1,4 @@
-//! Byte-pair merging of one piece: how many tokens remain when no two neighbours form a token.
+//! Byte-pair merging of one piece: the number of tokens that remain when no two neighbours form a token.
 //!
 //! The two neighbours whose union has the lowest rank merge first, the leftmost of equals before the others.
 
@@ -74,11 +74,11 @@ fn count_by_scan(len: usize, rank: impl Fn(usize, usize) -> u32) -> u32 {
 /// A union ranks after both its parts, so no merge of one rank makes another of the same or a lower rank possible: each
 /// rank is visited once, with the positions where it may apply from left to right.
 fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
-    // Positions in 32 bits: twelve bytes for one of text are enough, and giving them back takes its time, too.
+    // Positions in 32 bits: twelve bytes for one of text are enough, and freeing them takes time too.
     let len = u32::try_from(piece.len()).expect("a piece under 4 GiB");
     let union = |start: u32, end: u32| vocabulary.rank(&piece[start as usize..end as usize]);
     let mut positions: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    // For the first byte of a part: where the part ends, and where the one before it starts. ends is 0 elsewhere.
+    // For the first byte of a part: the end of the part, and the start of the one before it. ends is 0 elsewhere.
     // Filled with the first lookups, between whose checkpoints fresh memory comes in.
     let (mut ends, mut befores) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
     let mut pace = Pace::default();

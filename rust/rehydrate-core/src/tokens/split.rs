@@ -1,4 +1,4 @@
-//! The splitters: where the next piece of a text ends, as the encodings' patterns would match it.
+//! The splitters: the end of the next piece of a text, as the encodings' patterns would match it.
 //!
 //! Each splitter has two halves: one over ASCII bytes, which gives up as soon as it meets a wider character, and one
 //! over characters, which can do everything. The patterns are quoted where they are implemented; `tests/tokens.rs`
@@ -8,13 +8,13 @@ use crate::interrupt::Pace;
 
 use super::class::{self, Class, HEAD, LETTER, MARK, NEWLINE, NUMBER, OF_BYTE, SPACE, TAIL, WIDE};
 
-/// Where the piece of o200k_base that starts at `start` ends. `start` must be before the end, at the end of a piece.
+/// The end of the piece of o200k_base that starts at `start`. `start` must be before the end, at the end of a piece.
 #[inline(always)]
 pub fn o200k_base(text: &str, start: usize) -> usize {
     ascii::o200k_base(text.as_bytes(), start).unwrap_or_else(|| wide::o200k_base(text, start))
 }
 
-/// Where the piece of cl100k_base that starts at `start` ends. `start` must be before the end, at the end of a piece.
+/// The end of the piece of cl100k_base that starts at `start`. `start` must be before the end, at the end of a piece.
 #[inline(always)]
 pub fn cl100k_base(text: &str, start: usize) -> usize {
     ascii::cl100k_base(text.as_bytes(), start).unwrap_or_else(|| wide::cl100k_base(text, start))
@@ -206,7 +206,7 @@ mod ascii {
         (chunk | passes_high | !reaches_low) & (EACH * 0x80)
     }
 
-    /// The byte at a place; after the end 0, which ends every run but that of other characters.
+    /// The byte at a place. After the end 0, which ends every run but that of other characters.
     #[inline(always)]
     fn byte_at(bytes: &[u8], at: usize) -> u8 {
         bytes.get(at).copied().unwrap_or(0)
@@ -321,7 +321,7 @@ mod wide {
         end
     }
 
-    /// The class of the character at a place, and where the next one starts.
+    /// The class of the character at a place, and the start of the next one.
     #[inline]
     fn next(text: &str, at: usize) -> Option<(Class, usize)> {
         let character = text[at..].chars().next()?;
@@ -355,9 +355,9 @@ mod tests {
     fn every_character_splits_like_the_patterns_in_every_neighbourhood() {
         let deep = crate::depth::deep();
         for c in char::MIN..=char::MAX {
-            // Beyond the first two planes there are ideographs, tags and nothing: every ideograph is still tried, but all
-            // its neighbours only on a sample; of nothing a sample is enough. Where CI does not ask for more, a sample of
-            // what is beyond the scripts of words is enough too.
+            // Beyond the first two planes there are ideographs, tags and nothing. Every ideograph is still tried, but
+            // its neighbours only on a sample, and of unassigned characters only a sample. If CI does not ask for more,
+            // a sample of the characters beyond the scripts of words is enough too.
             let tried = u32::from(c) % 64 == 0 || ('\u{E0000}'..'\u{E0200}').contains(&c);
             if (c >= '\u{40000}' || (c >= '\u{3400}' && !deep)) && !tried {
                 continue;

@@ -1,4 +1,4 @@
-//! The vocabularies: which byte strings are tokens, and in which order they merge.
+//! The vocabularies: the byte strings that are tokens, and the order in which they merge.
 //!
 //! A table is a hash table in the binary's read-only data, written by `build.rs`: there is nothing to load, decode or
 //! allocate at first use, the operating system pages in what is touched.

@@ -1,4 +1,4 @@
-//! How much the tests try that have a choice: a sample by hand, everything in CI.
+//! The effort of tests that have a choice: a sample by hand, everything in CI.
 
 /// Says whether everything is tried: `HYPOTHESIS_PROFILE=deep`, as for the tests in Python.
 pub fn deep() -> bool {

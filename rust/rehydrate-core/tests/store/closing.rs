@@ -1,4 +1,4 @@
-//! Closing and dropping amid calls: nobody waits for itself, and a drop waits for nobody.
+//! Closing and dropping during calls: nobody waits for itself, and a drop waits for nobody.
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +20,7 @@ static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 /// One at a time: a question whether to stop cannot say whose it is.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Run `work`, and `handler` once where a signal handler would run: on the same thread, amid it.
+/// Run `work`, and `handler` once where a signal handler would run: on the same thread, during it.
 fn amid<T>(handler: impl FnMut() + Send + 'static, work: impl FnOnce() -> Result<T>) -> Result<T> {
     fn ask() -> bool {
         let handler = HANDLER.lock().unwrap().take();
@@ -84,7 +84,7 @@ fn a_handler_that_searches_amid_the_refresh_of_the_same_index_finds_too() {
     static FOUND: AtomicBool = AtomicBool::new(false);
     let fixture = StoreFixture::new();
     fixture.open().add("alice", &corpus(MANY), None).unwrap();
-    // One that builds no files, so that all of it is indexed amid the search.
+    // One that builds no files, so that all of it is indexed during the search.
     let _ = std::fs::remove_dir_all(fixture.path().with_file_name("memory.db-index"));
     let store = shared(fixture.with(Options { is_read_only: true, ..Options::default() }));
     let search = || store.search("alice", &SearchRequest::new("who repaired the penguin n77x", 3));
@@ -102,7 +102,7 @@ fn a_handler_that_builds_amid_building_is_refused_and_does_not_wait_for_itself()
     store.flush().unwrap();
     let handler = || *SAW.lock().unwrap() = Some(store.rebuild(None));
     amid(handler, || store.rebuild(None)).unwrap();
-    // Amid a write of the rebuild, or amid its building: refused either way.
+    // During a write of the rebuild, or while it builds: refused either way.
     assert_eq!(kind_of(SAW.lock().unwrap().take().unwrap()), StoreProblem::Busy);
 }
 
@@ -114,7 +114,7 @@ fn dropping_or_closing_a_store_does_not_wait_for_who_holds_the_file() {
     let (dropped, closed) = (fixture.with(first), fixture.with(second));
     add(&dropped, "alice", &["alpha one is a note"]);
     for store in [&dropped, &closed] {
-        // What a search showed is counted with the next write.
+        // The use of a found item is counted with the next write.
         assert_eq!(store.search("alice", &SearchRequest::new("alpha note", 3)).unwrap().len(), 1);
     }
     let holder = rusqlite::Connection::open(fixture.path()).unwrap();

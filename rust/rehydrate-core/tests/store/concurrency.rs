@@ -1,4 +1,4 @@
-//! Several threads and stores at one file: nothing is lost, nobody is told it is locked.
+//! Several threads and stores at one file: nothing is lost, and nobody gets an error that it is locked.
 use std::time::Duration;
 
 use rehydrate_core::error::StoreProblem;

@@ -98,7 +98,7 @@ fn a_table_that_names_somebody_elses_files_has_none_of_them_read_or_removed() {
             store.add("alice", &corpus(200), None).unwrap();
             store.flush().unwrap();
             store.close().unwrap();
-            // "../" leads beside the store.
+            // "../" leads out of the store's folder.
             let beside = fixture.path().with_file_name("key");
             for kept in [&file, &beside] {
                 std::fs::write(kept, "years of work").unwrap();

@@ -13,7 +13,7 @@ fn what_is_added_comes_back_byte_for_byte_after_reopening() {
         kind: "fact".into(),
         tier: Tier::Hot,
         source: "notes.md".into(),
-        session: "s1".into(),
+        thread: "s1".into(),
         tool: "bash".into(),
         principal: "ünïcode \u{1F600}".into(),
         trust: 0.25,
@@ -30,7 +30,7 @@ fn what_is_added_comes_back_byte_for_byte_after_reopening() {
     let found = fixture.open().get("alice", std::slice::from_ref(&handle)).unwrap().remove(0).unwrap();
     assert_eq!(found.handle, handle);
     assert_eq!((found.text, found.kind, found.tier), (every_field.text, every_field.kind, every_field.tier));
-    assert_eq!((found.source, found.session), (every_field.source, every_field.session));
+    assert_eq!((found.source, found.thread), (every_field.source, every_field.thread));
     assert_eq!((found.tool, found.principal), (every_field.tool, every_field.principal));
     assert_eq!((found.trust, found.confidence), (every_field.trust, every_field.confidence));
     assert_eq!((found.parents, found.time_ms), (every_field.parents, every_field.time_ms));
@@ -139,7 +139,7 @@ fn pages_are_in_order_and_filters_hold_on_each() {
     assert_eq!(times(Filter { after_ms: Some(3), before_ms: Some(5), ..Filter::default() }), [3, 4]);
     assert_eq!(times(Filter { min_trust: 0.92, ..Filter::default() }), [23, 24]);
     assert_eq!(times(Filter { sources: list(&["unheard of"]), ..Filter::default() }), [0; 0]);
-    assert_eq!(times(Filter { sessions: list(&[]), ..Filter::default() }), [0; 0]);
+    assert_eq!(times(Filter { threads: list(&[]), ..Filter::default() }), [0; 0]);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn a_namespace_whose_vectors_were_dropped_takes_those_of_any_model() {
     }
     assert_eq!((store.drop_vectors("alice").unwrap(), store.drop_vectors("bob").unwrap()), (2, 0));
     for store in [&store, &other] {
-        // Of as many components, and yet none of them is compared with the old ones.
+        // These vectors have as many components as the old ones, but aren't compared with them.
         assert_eq!(nearest(store, "new", &[1.0, 0.1]), [""; 0]);
     }
     store.set_vectors("alice", &handles[1..], &[1.0, 0.0, 0.5, 0.5], "new").unwrap();

@@ -19,7 +19,7 @@ impl Message {
         self.message.get_or_insert_with(|| PyDict::new(py).unbind()).bind(py).clone()
     }
 
-    /// The end of a message: why it stopped, and what it cost; a count of 0 changes nothing.
+    /// The end of a message: the stop reason, and the usage. A count of 0 changes nothing.
     fn end(&mut self, event: &Any<'_>) -> PyResult<()> {
         let message = self.message(event.py());
         message.update(event.get_item("delta")?.cast()?)?;
@@ -113,7 +113,7 @@ pub fn read<'py>(body: &Any<'py>) -> PyResult<Said<'py>> {
     let stop = match name(body, "stop_reason")?.as_str() {
         "max_tokens" | "model_context_window_exceeded" => "length",
         "refusal" => "refusal",
-        // The second is of pause_after_compaction: the next request goes on from the block. Read on 2026-11-27 in
+        // The second is that of pause_after_compaction: the next request goes on from the block. Read on 2026-11-27 in
         // anthropic's lib/tools/_beta_runner.py.
         "pause_turn" | "compaction" => "pause",
         _ => "answer",
@@ -132,7 +132,7 @@ pub fn read<'py>(body: &Any<'py>) -> PyResult<Said<'py>> {
     Ok(Said { entries, text: joined(py, texts)?, calls, stop, usage, model, id })
 }
 
-/// Blocks as an entry; none of no blocks.
+/// Blocks as an entry. None if there are no blocks.
 pub fn entries<'py>(py: Python<'py>, blocks: Vec<Any<'py>>) -> PyResult<Vec<Any<'py>>> {
     if blocks.is_empty() {
         return Ok(Vec::new());
@@ -142,7 +142,7 @@ pub fn entries<'py>(py: Python<'py>, blocks: Vec<Any<'py>>) -> PyResult<Vec<Any<
 
 /// The blocks of an answer that the API accepts in a request.
 ///
-/// Dropped are empty texts, calls that were cut off or refused, and thinking at the end, which no block follows.
+/// It drops empty texts, calls that were cut off or refused, and thinking at the end, which no block follows.
 pub fn resendable<'py>(blocks: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
     let mut kept = Vec::new();
     for block in blocks {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::writing::dict;
 
-/// Blocks of an answer that Converse does not take from the assistant, or boto3 does not know.
+/// Blocks of an answer that Converse does not accept from the assistant, or that boto3 does not know.
 const UNSENDABLE: [&str; 5] = ["image", "video", "audio", "document", "SDK_UNKNOWN_MEMBER"];
 
 /// An answer, joined of events.
@@ -177,7 +177,7 @@ pub fn read<'py>(body: &Any<'py>) -> PyResult<Said<'py>> {
 
 /// The blocks of an answer that Converse accepts in a request.
 ///
-/// Dropped are blank texts, media, calls that were cut off or refused, and reasoning at the end, which no block follows.
+/// It drops blank texts, media, calls that were cut off or refused, and reasoning at the end, which no block follows.
 fn resendable<'py>(blocks: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
     let mut kept = Vec::new();
     'blocks: for block in blocks {

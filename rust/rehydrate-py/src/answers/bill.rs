@@ -7,16 +7,16 @@ use super::{get, items};
 use crate::exit::Running;
 use crate::reading::json_value;
 
-/// Of a whole answer, or of one event: a longer one is an image or a sound.
+/// The most bytes of a whole answer, or of one event. A longer one is an image or a sound.
 const MAX_READ_BYTES: usize = 1 << 20;
 
 /// Reads the usage of one answer.
 #[pyclass(module = "rehydrate._native")]
 pub struct Bill {
-    /// None where the answer isn't a stream.
+    /// None if the answer isn't a stream.
     events: Option<Decoder>,
     whole: Vec<u8>,
-    /// Of the answer, or since the last event.
+    /// The size of the answer, or of what came since the last event.
     size: usize,
     found: Py<PyDict>,
 }
@@ -57,7 +57,7 @@ impl Bill {
         Ok(())
     }
 
-    /// The usage as far as it was read; empty where nothing can be read.
+    /// The usage as far as it was read; empty if nothing can be read.
     fn usage<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let _running = Running::begin();
         if self.events.is_none() {

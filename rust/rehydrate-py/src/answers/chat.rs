@@ -1,5 +1,5 @@
-//! Answers of OpenAI's chat completions, and of servers that speak them: arguments are an object or an empty string, calls
-//! have no id or all the same, the content is null. What is read has OpenAI's documented form.
+//! Answers of OpenAI's chat completions, and of servers that speak the same: arguments may be an object or an empty
+//! string, calls may have no id or all the same, the content may be null. The result has OpenAI's documented form.
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
@@ -163,8 +163,8 @@ fn text_in<'py>(content: Option<Any<'py>>, py: Python<'py>) -> PyResult<Any<'py>
 
 /// The message in the form that the API accepts in a request.
 ///
-/// Nulls, an empty list of calls, and fields that only answers have are dropped. A server's own fields stay, also a summary
-/// of the provider's own, which LiteLLM wants back.
+/// It drops nulls, an empty list of calls, and fields that only answers have. A server's own fields stay, also a
+/// provider's own summary, which LiteLLM needs back.
 pub fn resendable<'py>(received: &Any<'py>, calls: &[Any<'py>]) -> PyResult<Bound<'py, PyDict>> {
     let py = received.py();
     let message = PyDict::new(py);
@@ -196,7 +196,7 @@ pub fn resendable<'py>(received: &Any<'py>, calls: &[Any<'py>]) -> PyResult<Boun
     Ok(message)
 }
 
-/// The calls in OpenAI's form; one whose arguments were cut off is dropped.
+/// The calls in OpenAI's form, without those whose arguments were cut off.
 fn calls<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
     let (mut calls, mut ids) = (Vec::new(), HashSet::new());
     let last = received.len().saturating_sub(1);
@@ -231,7 +231,7 @@ fn calls<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
     Ok(calls)
 }
 
-/// The arguments as JSON; a server may send an object, or an empty text for none.
+/// The arguments as JSON. A server may send an object, or an empty text for none.
 fn arguments_json<'py>(arguments: Option<Any<'py>>, py: Python<'py>) -> PyResult<Any<'py>> {
     let empty = || PyString::new(py, "{}").into_any();
     match arguments {

@@ -19,7 +19,8 @@ use crate::writing::dict;
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
 const TIMEOUTS: [&str; 4] = ["APITimeoutError", "TimeoutException", "ReadTimeoutError", "ConnectTimeoutError"];
-/// The answer broke off: of httpx; botocore, and urllib3 under it; aiohttp, under google-genai; Python itself; and anyio.
+/// The names of errors for an answer that broke off: of httpx; botocore, and urllib3 under it; aiohttp, under
+/// google-genai; Python itself; and anyio.
 const TRANSPORT: [&str; 12] = [
     "RequestError",
     "HTTPClientError",
@@ -39,7 +40,7 @@ const PARSERS: [&str; 2] = ["ResponseParserError", "ParserError"];
 /// Nothing was sent.
 const OWN: [&str; 3] = ["AnthropicError", "OpenAIError", "BotoCoreError"];
 
-/// The `ProviderError` for an SDK's exception; None if the provider did not fail.
+/// The `ProviderError` for an SDK's exception. None if the provider did not fail.
 #[pyfunction]
 pub fn provider_error<'py>(provider: Text, error: &Any<'py>) -> PyResult<Option<Any<'py>>> {
     let _running = Running::begin();
@@ -212,7 +213,7 @@ fn delay_in(body: &Any<'_>) -> PyResult<Option<f64>> {
     Ok(None)
 }
 
-/// The seconds to wait that headers name: `retry-after-ms`, else `retry-after`, in seconds or as a date.
+/// The seconds to wait by the headers: `retry-after-ms`, else `retry-after`, in seconds or as a date.
 fn wait_of(headers: &Any<'_>) -> PyResult<Option<f64>> {
     let py = headers.py();
     let header = |name: &str| -> PyResult<Option<Any<'_>>> {
@@ -240,7 +241,7 @@ fn wait_of(headers: &Any<'_>) -> PyResult<Option<f64>> {
     }
 }
 
-/// A status of HTTP's from 300 up, also from its text; None for anything else.
+/// An HTTP status from 300 up, also from its text. None for anything else.
 fn status_in(value: &Any<'_>) -> PyResult<Option<u16>> {
     let is_number = value.is_instance_of::<PyString>() || value.is_instance_of::<PyInt>();
     let number = if is_number || value.is_instance_of::<PyFloat>() { number_of(value) } else { None };

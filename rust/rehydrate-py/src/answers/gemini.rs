@@ -1,4 +1,4 @@
-//! Answers of Gemini: what is read is the first candidate.
+//! Answers of Gemini. Only the first candidate is read.
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
@@ -102,7 +102,7 @@ impl Joins for Content {
     }
 }
 
-/// A call with what a later part says of it: `streamFunctionCallArguments` of Vertex AI,
+/// A call with the additions of a later part: `streamFunctionCallArguments` of Vertex AI,
 /// <https://googleapis.github.io/js-genai/release_docs/interfaces/types.PartialArg.html>, read on 2026-11-27.
 fn grown_call<'py>(grown: Bound<'py, PyDict>, more: Option<&Any<'py>>) -> PyResult<Bound<'py, PyDict>> {
     let py = grown.py();
@@ -148,7 +148,7 @@ enum Step {
     At(usize),
 }
 
-/// The steps of a path: `.name`, `[0]`, `['name']`, `["name"]`; what is none is passed over.
+/// The steps of a path: `.name`, `[0]`, `['name']`, `["name"]`. Anything else is skipped.
 fn steps_of(path: &str) -> Vec<Step> {
     let (mut steps, mut rest) = (Vec::new(), path);
     while let Some(start) = rest.find(['.', '[']) {
@@ -178,7 +178,7 @@ fn step_at(text: &str) -> Option<(Step, usize)> {
     is_number.then(|| (Step::At(number.parse().unwrap_or(usize::MAX)), number.len() + 2))
 }
 
-/// Set a value, and what leads to it; a text grows.
+/// Set a value, and the objects on the way to it. A text grows.
 fn put<'py>(args: &Bound<'py, PyDict>, steps: &[Step], value: Any<'py>) -> PyResult<()> {
     let py = args.py();
     if steps.is_empty() {
@@ -256,7 +256,7 @@ pub fn read<'py>(body: &Any<'py>) -> PyResult<Said<'py>> {
             calls.push(part.clone().into_any());
         }
     }
-    // The model wrote a call that is none.
+    // The model wrote an invalid call.
     let is_malformed = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"].contains(&&*reason);
     if is_malformed && calls.is_empty() {
         let message = set(&candidate, "finishMessage")?.map_or(Ok(reason), |message| message.extract())?;
@@ -272,9 +272,9 @@ pub fn read<'py>(body: &Any<'py>) -> PyResult<Said<'py>> {
     Ok(Said { entries, text, calls, stop, usage, model, id })
 }
 
-/// The parts of an answer that the API accepts in a request; calls get ids.
+/// The parts of an answer that the API accepts in a request. Calls get ids.
 ///
-/// Dropped are parts without content, calls of an answer that was refused, and thoughts without a signature at the end,
+/// It drops parts without content, calls of an answer that was refused, and thoughts without a signature at the end,
 /// which nothing follows. A signature alone gets an empty text: a part must have data.
 fn resendable<'py>(parts: &[Any<'py>], stop: &str) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let mut kept: Vec<Bound<'py, PyDict>> = Vec::new();

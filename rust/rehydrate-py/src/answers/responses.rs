@@ -73,7 +73,7 @@ pub fn read<'py>(body: &Any<'py>) -> PyResult<Said<'py>> {
 
 /// The output items that the API accepts as input.
 ///
-/// Dropped are fields that only answers have, calls that were cut off or refused, messages without content, and reasoning
+/// It drops fields that only answers have, calls that were cut off or refused, messages without content, and reasoning
 /// at the end, which no item follows.
 pub fn resendable<'py>(received: Vec<Any<'py>>, stop: &str) -> PyResult<Vec<Any<'py>>> {
     let mut kept: Vec<Any<'py>> = Vec::new();

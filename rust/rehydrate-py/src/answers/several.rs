@@ -1,7 +1,7 @@
 //! Several replies of a provider as one answer to a client, without the calls that the proxy answers.
 //!
-//! Events of a stream pass as they come. An event that names a part by its place in the answer gets the place that it has
-//! there. What ends a reply waits until it is known whether another follows.
+//! Events of a stream pass as they come. An event that names a part by its place in the answer gets the place that the
+//! part has in this answer. The end of a reply waits until it is known whether another follows.
 mod events;
 mod sums;
 
@@ -37,16 +37,16 @@ pub struct Replies {
     replies: usize,
     /// The events that end the reply.
     held: Vec<Py<PyDict>>,
-    /// Where each part of the reply is in the answer; None: nowhere.
+    /// The place of each part of the reply in the answer. None if it is not there.
     places: Py<PyDict>,
     shown_parts: usize,
-    /// Of Chat Completions: what each event of the answer has from the first.
+    /// For Chat Completions: the fields that each event of the answer has from the first.
     head: Py<PyDict>,
-    /// Of Chat Completions: whether a reply before had a text, which the next one does not follow yet.
+    /// For Chat Completions: whether an earlier reply had a text, after which the next one has not begun yet.
     has_text_before: bool,
-    /// Of Responses: the events of reasoning, which goes with the item that follows it, so also with our calls.
+    /// For Responses: the events of reasoning, which goes with the item that follows it, and so with our calls too.
     waiting: Vec<Py<PyDict>>,
-    /// Of Responses: the number of the next event.
+    /// For Responses: the number of the next event.
     sequence: usize,
 }
 
@@ -148,7 +148,7 @@ impl Replies {
         self.joined_of(&self.bodies_of(py))
     }
 
-    /// Whether the reply that was begun last came to its end.
+    /// Whether the reply that was begun last has ended.
     #[getter]
     fn is_whole(&self) -> bool {
         self.bodies.len() == self.replies
@@ -179,7 +179,8 @@ impl Replies {
         Ok(false)
     }
 
-    /// The last reply as messages of the next request; a call of ours that was cut off is not in it, since nothing answers it.
+    /// The last reply as messages of the next request. A call of ours that was cut off is left out, since nothing
+    /// answers it.
     #[getter]
     fn entries<'py>(&self, py: Python<'py>) -> PyResult<Vec<Any<'py>>> {
         if !self.is_whole() {
@@ -214,7 +215,7 @@ impl Replies {
         Ok(last.bind(py).clone())
     }
 
-    /// Whether the proxy answers a call; calls of a server's tools the provider answers. Pieces of a call have no type.
+    /// Whether the proxy answers a call. The provider answers calls of a server's tools. Pieces of a call have no type.
     fn is_ours(&self, call: &Any<'_>) -> PyResult<bool> {
         let is_call = match get(call, "type")? {
             Some(_) => ["tool_use", "function_call", "function"].contains(&name(call, "type")?.as_str()),
@@ -224,7 +225,7 @@ impl Replies {
         Ok(is_call && (is_named(call)? || set(call, "function")?.map_or(Ok(false), |function| is_named(&function))?))
     }
 
-    /// Change an event that was held back, so that it ends this answer.
+    /// Change an event that was held back so that it ends this answer.
     fn end_as(&mut self, event: &Bound<'_, PyDict>, answer: &Bound<'_, PyDict>) -> PyResult<()> {
         if self.wire == Wire::Responses {
             // Clients check that all events are of one response.
@@ -284,7 +285,7 @@ impl Replies {
         Ok(answer)
     }
 
-    /// Add all but our calls; reasoning right before such a call belongs to it.
+    /// Add everything except our calls. Reasoning right before such a call belongs to it.
     fn add_others<'py>(&self, kept: &mut Vec<Any<'py>>, of: Any<'py>) -> PyResult<()> {
         let mut is_after_reasoning = false;
         for part in of.try_iter()? {
@@ -337,7 +338,7 @@ impl Replies {
     }
 }
 
-/// Add an event as a stream has it; those of Chat Completions have no type.
+/// Add an event in the form of a stream. Those of Chat Completions have no type.
 fn frame(out: &mut Vec<u8>, event: &Bound<'_, PyDict>) -> PyResult<()> {
     if let Some(kind) = event.get_item("type")? {
         out.extend_from_slice(format!("event: {}\n", text_of(&kind.str()?)).as_bytes());

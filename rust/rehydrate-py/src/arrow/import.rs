@@ -14,7 +14,7 @@ use crate::errors::to_py;
 
 const ARRAY: &CStr = c"arrow_array";
 
-/// Where batches come from.
+/// The source of batches.
 pub enum Source {
     /// A stream, and whether a batch has come from it.
     Stream(RecordBatchStreamReader, bool),

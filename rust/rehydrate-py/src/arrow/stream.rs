@@ -12,7 +12,7 @@ use rehydrate_core::error::Error;
 use super::{ArrowRows, SCHEMA, STREAM, wrong};
 use crate::errors::to_py;
 
-/// Batches with the same columns, each made when it is read; they are read once.
+/// Batches with the same columns, each made when it is read. They are read once.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct ArrowStream {
     schema: SchemaRef,
@@ -45,7 +45,7 @@ impl ArrowStream {
         PyCapsule::new_with_value(py, schema, SCHEMA)
     }
 
-    /// The batches, by the Arrow PyCapsule interface; another schema than the stream's own is not made.
+    /// The batches, by the Arrow PyCapsule interface. A request for another schema is ignored.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

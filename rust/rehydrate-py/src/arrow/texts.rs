@@ -1,4 +1,4 @@
-//! A column of texts, of any of Arrow's layouts. Its bytes are not trusted to be UTF-8: no producer is held to check that.
+//! A column of texts, in any of Arrow's layouts. Its bytes are not trusted to be UTF-8: producers need not check that.
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -45,12 +45,12 @@ impl Texts {
         }
     }
 
-    /// Each row's text; none where there is none, or no UTF-8.
+    /// Each row's text; None if it is missing or isn't UTF-8.
     pub fn all(&self) -> Vec<Option<&str>> {
         (0..self.len()).map(|row| self.bytes(row).and_then(|bytes| std::str::from_utf8(bytes).ok())).collect()
     }
 
-    /// The column of errors: what is wrong with a row's text, null where nothing is.
+    /// The column of errors: the problem of a row's text, null if it has none.
     pub fn problems(&self, column: &str) -> (String, ArrayRef) {
         let problem = |row| match self.bytes(row).map(std::str::from_utf8) {
             None => Some(format!("InvalidArgumentError: {column} is null; pass a text")),

@@ -1,4 +1,5 @@
-//! What happened in a thread besides the items of its store, for Python: the commands that were run, and the names in its texts.
+//! The activity in a thread apart from the items of its store, for Python: the commands that were run, and the names in
+//! its texts.
 use pyo3::prelude::*;
 use rehydrate_core::context_store::{Commands, Said};
 use rehydrate_core::tokens::Counter;
@@ -30,7 +31,7 @@ impl Activity {
         Self::default()
     }
 
-    /// Add the messages that follow. False, and nothing is added, where one of their units has earlier messages too.
+    /// Add the messages that follow. False, and nothing is added, if one of their units has earlier messages too.
     #[pyo3(name = "add")]
     fn add_all(&mut self, py: Python<'_>, conversation: &Conversation) -> PyResult<bool> {
         let _running = Running::begin();
@@ -39,7 +40,7 @@ impl Activity {
 }
 
 impl Activity {
-    /// Add the messages that follow, of which those at the `visible` indices are visible anyway.
+    /// Add the messages that follow, of which those at the `visible` indices are always visible.
     pub(super) fn add(
         &mut self,
         py: Python<'_>,
@@ -62,7 +63,7 @@ impl Activity {
         Ok(true)
     }
 
-    /// Whether calls and answers of these messages belong to each other alone.
+    /// Whether the calls and answers of these messages only belong to each other.
     fn is_followed_by(&mut self, of: &Columns) -> bool {
         let is_first = self.names.is_empty();
         let mut waiting: FxHashMap<&[u8], usize> = FxHashMap::default();
@@ -84,7 +85,7 @@ impl Activity {
         true
     }
 
-    /// The best names that are not in this text, and lines of them, in at most so many tokens.
+    /// The best names that are not in this text, and lines of them, in at most this many tokens.
     pub(super) fn names(&mut self, py: Python<'_>, text: &str, tokens: i64, counter: Counter) -> PyResult<Vec<u8>> {
         self.names.written(py, text, tokens, counter)
     }

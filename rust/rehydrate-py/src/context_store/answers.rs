@@ -1,4 +1,4 @@
-//! What a model's answer proposes: one JSON object a line, or a list of them.
+//! The proposals in a model's answer: one JSON object per line, or a list of them.
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString};
 use rehydrate_core::context_store::{OperationKind, Proposal, stripped};
@@ -7,10 +7,10 @@ use super::values::raw;
 use crate::convert::{bytes_of, string_of};
 use crate::reading::json_value;
 
-/// The largest number of an item or an entry has so many digits.
+/// The largest number of an item or an entry has this many digits.
 const DIGITS: usize = 9;
 
-/// The proposals in an answer, and how many lines, or members of a list, are none.
+/// The proposals in an answer, and the number of lines, or members of a list, that aren't proposals.
 pub fn proposals_in(answer: &Bound<'_, PyString>) -> PyResult<(Vec<Proposal>, usize)> {
     let values = values_in(answer)?;
     let mut proposals = Vec::new();
@@ -21,7 +21,7 @@ pub fn proposals_in(answer: &Bound<'_, PyString>) -> PyResult<(Vec<Proposal>, us
     Ok((proposals, unreadable))
 }
 
-/// The JSON values of an answer; None for a line that is none.
+/// The JSON values of an answer; None for a line that isn't JSON.
 fn values_in<'py>(answer: &Bound<'py, PyString>) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
     let (py, text) = (answer.py(), bytes_of(answer)?);
     let lines = text.split(|byte| *byte == b'\n').map(|line| &line[stripped(line)]);
@@ -44,7 +44,7 @@ fn values_in<'py>(answer: &Bound<'py, PyString>) -> PyResult<Vec<Option<Bound<'p
     Ok(values)
 }
 
-/// The proposal of an object, where it says all that its operation needs. Nothing else of it is checked.
+/// The proposal of an object, if it has all fields of its operation. Nothing else is checked.
 fn proposal(value: &Bound<'_, PyAny>) -> PyResult<Option<Proposal>> {
     use OperationKind::{Add, Fade, Promote, Resolve, Supersede};
 

@@ -1,4 +1,4 @@
-//! What the calls of known tools are about.
+//! The subjects of known tools' calls.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::caps::{decoded, encoded};
@@ -11,12 +11,12 @@ use crate::reading::json_value;
 
 const PLANNED: &str = "planned";
 const RAN: &str = "ran";
-/// Where a step of a plan says what it is.
+/// The keys of a plan's step that describe it.
 const STEPS: [&str; 4] = ["content", "step", "title", "text"];
-/// The states in which it is none any more.
+/// The states in which a step is no longer open.
 const DONE: [&str; 3] = ["completed", "done", "cancelled"];
 
-/// The tools that are known: by name in small letters, what each does, and the arguments in which its subject may be.
+/// The known tools: by name in small letters, what each does, and the arguments that may hold its subject.
 pub struct Tools<'py>(Bound<'py, PyDict>);
 
 impl<'py> Tools<'py> {
@@ -25,7 +25,7 @@ impl<'py> Tools<'py> {
         Ok(Self(py.import(MODULE)?.getattr("TOOLS")?.cast_into()?))
     }
 
-    /// The subjects of a call; `call` is the tool's name, a blank and its input as JSON.
+    /// The subjects of a call. `call` is the tool's name, a blank and its input as JSON.
     pub fn subjects(&self, call: &Bound<'py, PyString>) -> PyResult<Vec<About>> {
         let (py, call) = (call.py(), bytes_of(call)?);
         let blank = memchr::memchr(b' ', &call);
@@ -88,8 +88,8 @@ fn command_of(words: &Bound<'_, PyList>) -> PyResult<Vec<u32>> {
     Ok(words.join(&u32::from(' ')))
 }
 
-/// The subjects of a command: itself, without the programs that only cut what it prints, and the files that it shows and
-/// writes.
+/// The subjects of a command: the command itself, without programs that only cut its output, and the files that it
+/// shows and writes.
 fn ran(command: &[u32]) -> Vec<About> {
     command_subjects(command).into_iter().map(about).collect()
 }
@@ -98,7 +98,7 @@ fn about(Subject { used, text }: Subject) -> About {
     About { used: used.name().as_bytes().into(), text: encoded(&text).into() }
 }
 
-/// A step of a plan, where it is not done yet.
+/// A step of a plan, if it is not done yet.
 fn planned(step: &Bound<'_, PyAny>) -> PyResult<Option<About>> {
     let used = PLANNED.as_bytes().into();
     if let Ok(text) = step.cast::<PyString>() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::convert::{bytes_of, string_of};
 use crate::exit::Running;
 
-/// Where Python has the names of headings and states, and the table of tools.
+/// The module in which Python has the names of headings and states, and the table of tools.
 pub const MODULE: &str = "rehydrate.context.context_store";
 
 pub fn raw(value: &Bound<'_, PyAny>) -> PyResult<Raw> {
@@ -72,7 +72,7 @@ fn optional<'py>(fields: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Boun
     if fields.contains(name)? { fields.get_item(name).map(Some) } else { Ok(None) }
 }
 
-/// An operation as it is written: JSON values. The text of its item is not in it, its span is.
+/// An operation as it is written: JSON values. They hold the span of its item, and not its text.
 pub fn written<'py>(py: Python<'py>, operation: &core::Operation) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("op", operation.kind.name())?;
@@ -111,7 +111,7 @@ fn member<'py>(py: Python<'py>, class: &str, name: &str) -> PyResult<Bound<'py, 
 /// A function and its arguments that make an equal value, for pickle and copy.
 type Remade<'py, T> = (Bound<'py, PyAny>, T);
 
-/// An item as it is written, its text, its state, and the item that holds instead of it.
+/// An item as it is written, its text, its state, and the item that replaces it.
 type WrittenItem<'py> = (Bound<'py, PyDict>, Bound<'py, PyString>, &'static str, Option<i64>);
 
 /// The hash of something.
@@ -119,7 +119,7 @@ fn hash_of(value: impl Hash) -> u64 {
     FxBuildHasher.hash_one(value)
 }
 
-/// Where a text is in the thread, word for word.
+/// The place of a text in the thread, word for word.
 #[pyclass(frozen, eq, hash, module = "rehydrate._native")]
 #[derive(PartialEq, Hash)]
 pub struct Span(core::Span);
@@ -148,25 +148,25 @@ impl Span {
         self.0.piece
     }
 
-    /// Where it begins, in characters of that text.
+    /// Its beginning, in characters of that text.
     #[getter]
     fn start(&self) -> i64 {
         self.0.start
     }
 
-    /// Where it ends.
+    /// Its end.
     #[getter]
     fn end(&self) -> i64 {
         self.0.end
     }
 
-    /// 64 bits of the text, hexadecimal: a span that leads elsewhere is seen.
+    /// 64 bits of the text, hexadecimal, by which a wrong span is recognised.
     #[getter]
     fn digest(&self) -> &str {
         &self.0.digest
     }
 
-    /// By what ``fetch_whole`` reads the entry.
+    /// The handle by which ``fetch_whole`` reads the entry.
     #[getter]
     fn handle(&self) -> String {
         format!("#{}", self.0.entry)
@@ -197,7 +197,7 @@ pub struct Item(pub Arc<core::Item>);
 
 #[pymethods]
 impl Item {
-    /// The item that was written so, with its text and what became of it.
+    /// The item that was written so, with its text and its state.
     #[staticmethod]
     fn _read(
         written: &Bound<'_, PyAny>,
@@ -265,13 +265,13 @@ impl Item {
         Span(self.0.span.clone())
     }
 
-    /// 1 for what the user said, less for what a tool returned.
+    /// 1 for the user's words, less for a tool's result.
     #[getter]
     fn trust(&self) -> f64 {
         self.0.trust
     }
 
-    /// Of what a user laid down, 2 to 6: a prohibition has more than a wish. 0 for all else.
+    /// The strength of a user's directive, 2 to 6: a prohibition has more than a wish. 0 for everything else.
     #[getter]
     fn strength(&self) -> i64 {
         self.0.strength
@@ -409,9 +409,9 @@ impl Operation {
 #[pyclass(frozen, get_all, module = "rehydrate._native")]
 pub struct Applied {
     pub operations: Vec<Py<Operation>>,
-    /// How many were refused, by the reason.
+    /// The number of refused ones, by reason.
     pub refused: Py<PyDict>,
-    /// Lines of the answer, or members of its list, that are no proposals.
+    /// Lines of the answer, or members of its list, that aren't proposals.
     pub unreadable: usize,
 }
 

@@ -12,7 +12,7 @@ use crate::reading::Conversation;
 #[derive(FromPyObject)]
 pub struct Divided<'py>(
     Bound<'py, Prepared>,
-    /// Its pieces are those that were divided; its messages and units are the decision's.
+    /// Its pieces are the divided ones. Its messages and units are the decision's.
     Bound<'py, Conversation>,
     /// For each divided text, 1 for each block that is kept.
     Vec<Vec<u8>>,

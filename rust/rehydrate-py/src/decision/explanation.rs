@@ -48,7 +48,7 @@ impl Explanation {
         self.units.bind(py).iter().map(row).collect()
     }
 
-    /// Return a table in plain text: one unit a line, below it the runs of blocks in its texts.
+    /// Return a table in plain text: one line per unit, and below it the runs of blocks in its texts.
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let _running = Running::begin();
         let mut lines = vec![format!(

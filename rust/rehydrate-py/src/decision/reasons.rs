@@ -5,13 +5,13 @@ use rehydrate_core::selection::Selection;
 
 use crate::reading::{Columns, is_space};
 
-/// A unit repeats what is kept if at most this share of what it mentions is new.
+/// A unit repeats the kept ones if at most this share of its mentions is new.
 const MAX_UNSAID: f64 = 0.25;
-/// From this coverage on, memory counts as holding what a message says.
+/// From this coverage on, memory counts as holding the text of a message.
 const COVERED: f64 = 0.5;
 const PREVIEW_CHARACTERS: usize = 160;
 
-/// What the reasons of all dropped units have in common.
+/// The common part of the reasons of all dropped units.
 pub struct Dropping {
     free_tokens: u64,
     by_coverage: bool,
@@ -25,7 +25,7 @@ impl Dropping {
     }
 }
 
-/// Why a unit is kept that is not pinned; `reply` is the unit that the user answers.
+/// Why a unit is kept that is not pinned. `reply` is the unit that the user answers.
 pub fn why_kept(core: &Selection, unit: usize, reply: Option<usize>, by_coverage: bool) -> &'static str {
     if reply == Some(unit) {
         "reply that the user answers"
@@ -40,7 +40,7 @@ pub fn why_kept(core: &Selection, unit: usize, reply: Option<usize>, by_coverage
     }
 }
 
-/// Why a unit of so many tokens is dropped.
+/// Why a unit of this many tokens is dropped.
 pub fn why_dropped(dropping: &Dropping, tokens: i64, core: &Selection, unit: usize) -> String {
     let coverage = core.signals[core.best_message[unit]].coverage;
     let free = dropping.free_tokens;
@@ -60,7 +60,7 @@ pub fn why_dropped(dropping: &Dropping, tokens: i64, core: &Selection, unit: usi
     reason.to_owned()
 }
 
-/// How each reason begins, what it is in a few words, and in a sentence without figures.
+/// The beginning of each reason, a name for it, and a sentence without figures.
 const SHORT: [(&str, &str, &str); 14] = [
     ("most of what it mentions is kept", "said elsewhere", "most of what it mentions is kept elsewhere"),
     ("others are worth more", "outbid", "others are worth more per token"),
@@ -77,10 +77,10 @@ const SHORT: [(&str, &str, &str); 14] = [
     ("system", "system", "system messages are always kept"),
     ("pinned by the caller", "pinned", "pinned with --pin"),
 ];
-/// What is always kept is the last of them.
+/// The last of them is always kept.
 const PINS: usize = 9;
 
-/// A reason in a few words, in a sentence without figures, and whether it is of what is always kept.
+/// A reason in a few words, in a sentence without figures, and whether it is about something that is always kept.
 #[pyfunction]
 pub fn short_reason(reason: &str) -> (String, String, bool) {
     let place = SHORT.iter().position(|(beginning, ..)| reason.starts_with(beginning));

@@ -1,4 +1,4 @@
-//! The texts of a message beside those that others made of it.
+//! The texts of a message compared with what others made of them.
 use pyo3::prelude::*;
 use rehydrate_core::excerpts::compared;
 
@@ -8,10 +8,10 @@ use crate::exit::Running;
 
 /// The kind of a piece, and its text.
 type Piece = (u8, Places);
-/// A part of a text, what is there now, and whether it is kept.
+/// A part of a text, its present form, and whether it is kept.
 type Run = (String, String, bool);
 
-/// The runs of each text, beside the text after that is the same one, or else of its kind.
+/// The runs of each text, compared with the text after that is the same one, or else of its kind.
 #[pyfunction]
 pub fn compared_texts(py: Python<'_>, before: Vec<Piece>, after: Vec<Piece>) -> PyResult<Vec<Vec<Run>>> {
     let _running = Running::begin();

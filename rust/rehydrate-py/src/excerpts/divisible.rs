@@ -21,20 +21,20 @@ const MIN_CHARACTERS: usize = 200;
 /// The longest mark with numbers under 1,000, and the longest of the largest texts: count, first and last.
 const SAMPLE_GAPS: [(usize, usize, usize); 2] = [(888, 888, 999), (88_888_888, 11_111_111, 88_888_888)];
 
-/// Where a text is in its entry.
+/// The place of a text in its entry.
 #[derive(Clone)]
 pub enum Place {
     At(Arc<Py<PyTuple>>),
     /// It is a string in the input of a call.
     In(InputText),
-    /// It is what the entry says: who packs the entry knows how to cut it.
+    /// It is the content of the entry. The code that packs the entry knows how to cut it.
     Whole,
 }
 
 /// The long texts, results and strings in inputs of a conversation, by the index of their message in `entries`.
 ///
-/// `whole_units` stay whole; of those among `for_words` the tool results are divided. Strings in the inputs of finished calls are
-/// pieces of their own in `conversation`.
+/// `whole_units` stay whole. For those among `for_words` the tool results are divided. Strings in the inputs of
+/// finished calls are pieces of their own in `conversation`.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct DivisibleTexts {
     #[pyo3(get)]
@@ -191,8 +191,8 @@ impl DivisibleTexts {
         Ok(blocks)
     }
 
-    /// The tokens of each message as it came in, by what `count` says of a conversation's messages. A split input is counted
-    /// whole: its parts may come to a few tokens more or less.
+    /// The tokens of each message as it came in, by the `count` of a conversation's messages. A split input is counted
+    /// whole: its parts may have a few tokens more or less.
     fn message_tokens(&self, prepared: &Prepared, count: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let _running = Running::begin();
         let mut tokens = prepared.core.message_tokens().to_vec();

@@ -1,8 +1,9 @@
 //! Tool inputs kept in part: the long strings of finished calls.
 //!
-//! The engine divides texts, and a file that a call wrote is a string inside the call's input. So each long string moves out: the
-//! call keeps an empty string in its place, and the string becomes a new piece after all others of its message. Two kinds of input
-//! stay as the model wrote them: of a call without its result, and in a unit with thinking.
+//! The engine divides texts, and a file that a call wrote is a string inside the call's input. So each long string
+//! moves out: the call keeps an empty string in its place, and the string becomes a new piece after all others of its
+//! message. Two kinds of input stay as the model wrote them: those of a call without its result, and those in a unit
+//! with thinking.
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -27,7 +28,7 @@ pub struct CallInput {
     pub piece: usize,
     name: Option<Py<PyAny>>,
     value: Option<Py<PyAny>>,
-    /// Where it is in the entry.
+    /// Its place in the entry.
     pub paths: Py<PyTuple>,
 }
 
@@ -46,8 +47,8 @@ pub struct InputText {
     pub text: Arc<Py<PyString>>,
 }
 
-/// The long strings in the inputs of finished calls, by the position of their message. Messages of these indices, and units with
-/// thinking, have none.
+/// The long strings in the inputs of finished calls, by the position of their message. Messages with these indices, and
+/// units with thinking, have none.
 pub fn long_inputs(
     conversation: &Conversation,
     entries: &Bound<'_, PyAny>,
@@ -137,7 +138,7 @@ pub fn pieces_of(py: Python<'_>, of: &Columns, at: usize) -> Pieces {
     of.pieces(at).iter().map(|(text, kind)| (text.clone_ref(py), *kind)).collect()
 }
 
-/// Each call, and what becomes of the strings in its input.
+/// Each call, and the fate of the strings in its input.
 pub fn by_call<'a, 'py>(
     py: Python<'py>,
     parts: impl Iterator<Item = (&'a InputText, Bound<'py, PyString>)>,

@@ -16,9 +16,9 @@ use crate::reading::{Conversation, Draft};
 /// The messages of a selection that are kept in part. A text is a number among the divided texts, a position is a message's in the
 /// conversation.
 ///
-/// `count` is a function from a conversation to the tokens of each message. `entries` are positions whose entry says what its one
-/// divided text does: `cut` makes one of what is kept of it, and its tokens. Those come first, and then no message is cut that is
-/// kept whole.
+/// `count` is a function from a conversation to the tokens of each message. `entries` are positions whose entry holds
+/// the same text as its one divided text: `cut` makes an entry of the kept part, and returns its tokens. Those come
+/// first, and then no message is cut that is kept whole.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Excerpts {
     texts: Py<DivisibleTexts>,
@@ -134,8 +134,8 @@ impl Excerpts {
         partial.into_iter().map(|(at, text)| Ok((self.message(py, at)?, self.text(py, at, text)))).collect()
     }
 
-    /// The indices of the messages that are kept in part. `fit` may cut more of them to make room for the marks; `at_most` adds all
-    /// that it may cut.
+    /// The indices of the messages that are kept in part. `fit` may cut more of them to make room for the marks.
+    /// `at_most` adds all that it may cut.
     #[pyo3(signature = (*, at_most=false))]
     fn changed_indices(&self, at_most: bool) -> Vec<usize> {
         let state = self.state();
@@ -149,10 +149,11 @@ impl Excerpts {
         found.into_iter().map(|at| rows[at].index).collect()
     }
 
-    /// Write the marks, and drop blocks until the target is kept, least gain first.
+    /// Write the marks, and drop blocks, those of least gain first, until the target is met.
     ///
-    /// `kept_tokens` holds the tokens of each message as a whole, 0 for a dropped one. The engine counts block by block; joined
-    /// blocks and marks may cost a few tokens more. `handle_of` is a function of a message and a whole text of it.
+    /// `kept_tokens` holds the tokens of each message as a whole, 0 for a dropped one. The engine counts block by
+    /// block; joined blocks and marks may cost a few tokens more. `handle_of` is a function of a message and one of its
+    /// whole texts.
     fn fit(
         &self,
         py: Python<'_>,
@@ -162,7 +163,7 @@ impl Excerpts {
     ) -> PyResult<()> {
         let _running = Running::begin();
         let target_tokens = i64::try_from(target_tokens).unwrap_or(i64::MAX);
-        // `handle_of` and `count` are Python's: nothing is locked meanwhile.
+        // `handle_of` and `count` are Python code: nothing is locked meanwhile.
         let mut state = std::mem::take(&mut *self.state());
         let done = self.fit_all(py, &mut state, &kept_tokens, target_tokens, handle_of);
         *self.state() = state;
@@ -186,8 +187,8 @@ impl Excerpts {
         Ok(found)
     }
 
-    /// The divided texts, for the report: what was prepared, the conversation, for each text 1 for each block that is kept, and the
-    /// handle of each whole text.
+    /// The divided texts, for the report: the prepared conversation, the conversation, a byte for each block of each
+    /// text that is 1 if it is kept, and the handle of each whole text.
     fn divided_texts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let _running = Running::begin();
         let (kept, known) = {
@@ -262,7 +263,7 @@ impl Excerpts {
         Ok(())
     }
 
-    /// These messages with marks in the place of dropped blocks.
+    /// These messages with marks in place of dropped blocks.
     fn rebuilt(
         &self,
         py: Python<'_>,
@@ -311,7 +312,7 @@ impl Excerpts {
         found.into_iter().map(excerpt).collect()
     }
 
-    /// An entry that says what its text does, cut; nothing where no block is kept.
+    /// An entry with the same text as its divided text, cut. None if no block is kept.
     fn cut_entry(&self, py: Python<'_>, state: &State, position: usize, own: &[usize]) -> PyResult<Excerpt> {
         let message = self.message(py, position)?.unbind();
         let entry = self.texts.get().entries.bind(py).get_item(position)?;

@@ -17,8 +17,8 @@ impl DivisibleTexts {
         }
     }
 
-    /// The pieces of the message at a position, as it came in, and its entry, both with these texts: each by the number of its
-    /// piece here.
+    /// The pieces of the message at a position, as it came in, and its entry, both with these texts, each by the number
+    /// of its piece here.
     pub fn with_texts<'py>(
         &self,
         py: Python<'py>,
@@ -36,7 +36,7 @@ impl DivisibleTexts {
         Ok((pieces, made))
     }
 
-    /// The entry with these texts; each is put into the pieces too, of which the first has the number `first`.
+    /// The entry with these texts. Each is put into the pieces too, the first of which has the number `first`.
     fn with_texts_in<'py>(
         &self,
         py: Python<'py>,
@@ -66,7 +66,7 @@ impl DivisibleTexts {
     }
 }
 
-/// The error of an entry that is no longer what was read.
+/// The error of an entry that changed since it was read.
 fn as_changed(py: Python<'_>, index: usize, entry: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     if !(error.is_instance_of::<PyLookupError>(py)
         || error.is_instance_of::<PyTypeError>(py)

@@ -1,4 +1,4 @@
-//! Where a prompt first differs from the one that was sent before it.
+//! The first difference between a prompt and the one that was sent before it.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashSet;
@@ -8,7 +8,7 @@ use super::history::{History, index_in};
 use crate::exit::Running;
 use crate::interned::interned;
 
-/// The row of the first entry that is after a change; None for none.
+/// The row of the first entry after a change. None if there is none.
 ///
 /// With the prompt that was sent, a change is the first segment that differs from it. Without it, a change is the first entry
 /// that prune left out.
@@ -53,8 +53,8 @@ pub fn first_change<'py>(
     Ok(None)
 }
 
-/// The first difference of two prompts, of which these segments are left, and how many tokens of the second are in the first
-/// too.
+/// The first difference of two prompts, of which these segments are left, and the number of tokens of the second that
+/// are in the first too.
 #[pyfunction]
 pub fn prompt_break<'py>(
     py: Python<'py>,
@@ -124,7 +124,7 @@ fn first_pruned(ir: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     Ok(first)
 }
 
-/// The summary of Anthropic's own that was not in the prompt that was sent.
+/// Anthropic's own summary, if it was not in the prompt that was sent.
 fn new_summary<'py>(ir: &Bound<'py, PyAny>, sent: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let sections = interned!(ir.py(), "sections");
     for section in ir.getattr(sections)?.try_iter()? {
@@ -142,9 +142,9 @@ fn new_summary<'py>(ir: &Bound<'py, PyAny>, sent: &Bound<'py, PyAny>) -> PyResul
     Ok(None)
 }
 
-/// Whether all after the summary followed, in the prompt that was sent, right after the messages that it is of.
+/// Whether everything after the summary followed, in the sent prompt, right after the messages that it summarises.
 ///
-/// Then the API accepts what was thought under them
+/// Then the API accepts the thinking after them
 /// (<https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks>).
 fn only_swaps<'py>(
     layout: &Layout,
@@ -175,7 +175,7 @@ fn only_swaps<'py>(
     before.get_item(role)?.ne(values.get_item(start)?.get_item(role)?)
 }
 
-/// How many segments of both are the same, by their digests, from these places on.
+/// The number of segments from these places on that are the same in both, by their digests.
 fn shared<'py>(
     one: &Bound<'py, PyTuple>,
     from_one: usize,
@@ -184,7 +184,7 @@ fn shared<'py>(
 ) -> PyResult<usize> {
     let mut same = 0;
     for (one, other) in one.iter().skip(from_one).zip(other.iter().skip(from_other)) {
-        // Nearly all segments of the next prompt are the very same objects.
+        // Nearly all segments of the next prompt are the same objects.
         if !one.is(&other) && digest_of(&one)?.ne(digest_of(&other)?)? {
             break;
         }

@@ -1,4 +1,4 @@
-//! What is read of a prompt's history, and the ids of its entries.
+//! A prompt's history as the layout reads it, and the ids of its entries.
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Conversation, text_of};
 
-/// Counts as a report has them: those of a stored prompt may be of any size.
+/// Counts of a report: those of a stored prompt may be of any size.
 pub type Tokens = i128;
 
 /// The history of a prompt, and its columns.
@@ -21,7 +21,7 @@ pub struct History<'py> {
     pub entries: Bound<'py, PyTuple>,
     pub format: String,
     pub tokens: Bound<'py, PyTuple>,
-    /// The index of each entry in the caller's list; empty where none was left out.
+    /// The index of each entry in the caller's list. Empty if none was left out.
     pub indices: Bound<'py, PyTuple>,
     /// `EntryId.of`
     named: Bound<'py, PyAny>,
@@ -107,7 +107,7 @@ impl<'py> History<'py> {
         (0..self.entries.len()).map(|row| Ok((self.entry_index(row)?, row))).collect()
     }
 
-    /// Its entries, parsed; None where one is no message.
+    /// Its entries, parsed; None if one isn't a message.
     pub fn conversation(&self) -> PyResult<Option<Bound<'py, Conversation>>> {
         let py = self.of.py();
         match self.of.getattr(interned!(py, "conversation")) {
@@ -117,7 +117,7 @@ impl<'py> History<'py> {
         }
     }
 
-    /// Facts about its single messages; of units they may hold nothing.
+    /// Facts about its single messages. It may hold nothing about units.
     pub fn rows(&self) -> PyResult<Bound<'py, Conversation>> {
         Ok(self.of.getattr(interned!(self.of.py(), "rows"))?.cast_into()?)
     }
@@ -142,7 +142,7 @@ impl<'py> History<'py> {
         Ok(self.rows()?.get().first_said(self.of.py()))
     }
 
-    /// Whether what is said first is what the caller said first.
+    /// Whether its first message is the caller's first message.
     pub fn begins_as_given(&self) -> PyResult<bool> {
         let first = self.first_said()?.map_or(0, |(first, _)| first);
         Ok(self.entry_index(first)? == first)
@@ -168,7 +168,7 @@ pub fn check_indices(history: &Bound<'_, PyAny>) -> PyResult<()> {
     (0..rows).try_for_each(|row| history.entry_index(row).map(|_| ()))
 }
 
-/// Refuse a history from JSON whose columns do not fit its entries; raises UnreadableIRError.
+/// Refuse a history from JSON whose columns do not fit its entries. Raises UnreadableIRError.
 #[pyfunction]
 pub fn check_columns(history: &Bound<'_, PyAny>) -> PyResult<()> {
     let _running = Running::begin();

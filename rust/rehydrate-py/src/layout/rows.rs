@@ -1,4 +1,4 @@
-//! A history in the provider's shape, of the messages that the last prompt had and of new ones.
+//! A history in the provider's form, made of the messages of the last prompt and of new ones.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,24 +35,24 @@ impl SentRow {
 
 /// A history in the provider's shape.
 pub struct Rows {
-    /// The system entries at the beginning, where the provider takes them in another field.
+    /// The system entries at the beginning, if the provider takes them in another field.
     pub system: Vec<SentRow>,
     pub messages: Vec<SentRow>,
-    /// What was left out or changed, and the rows of its entries.
+    /// Content that was left out or changed, and the rows of its entries.
     pub lost: BTreeMap<String, BTreeSet<usize>>,
     rows: usize,
-    /// How many of the messages are those of the last prompt.
+    /// The number of messages that the last prompt had.
     pub kept: usize,
     /// Whether a system entry of the provider's own comes after others, so that it may move.
     has_late_system: bool,
 }
 
 impl Rows {
-    /// Those of a history of which the first `known` rows are those of the last prompt.
+    /// Those of a history whose first `known` rows are those of the last prompt.
     ///
-    /// Of a history in another format all is rendered from the last turn that both have. A turn begins where the assistant
-    /// speaks after others, or the user after the assistant, and all calls before it are answered before it: nothing after it
-    /// changes how what is before it is sent.
+    /// A history in another format is rendered from the last turn that both have. A turn begins where the assistant
+    /// speaks after others, or the user after the assistant, and all calls before it are answered before it: then
+    /// nothing after it changes how earlier messages are sent.
     pub fn of(history: &History<'_>, provider: &str, known: usize, last: Option<&Self>) -> PyResult<Self> {
         let (py, count) = (history.entries.py(), history.entries.len());
         let last = last.filter(|_| known > 0);
@@ -77,7 +77,7 @@ impl Rows {
                     known
                 }
             }
-            // What came after the last row that both have may be in one message with it.
+            // Rows after the last one that both have may be in one message with it.
             Some(last) if BY_MESSAGE.contains(&history.format.as_str()) => {
                 history.last_turn_within(if known == last.rows { known } else { known - 1 })?
             }
@@ -104,7 +104,7 @@ impl Rows {
         Ok(made)
     }
 
-    /// Go on from the messages of the last prompt that are of rows before `start`.
+    /// Go on from the messages of the last prompt for rows before `start`.
     fn follow(&mut self, py: Python<'_>, last: &Self, start: usize) {
         self.kept = last.messages.iter().rposition(|each| each.last() < start).map_or(0, |at| at + 1);
         let new = std::mem::take(&mut self.messages);

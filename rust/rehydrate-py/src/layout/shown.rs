@@ -1,4 +1,4 @@
-//! A prompt as the messages of a host that sends them itself: its own entries, and sections as messages of the user's.
+//! A prompt as the messages of a host that sends them itself: its own entries, and sections as messages of the user.
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -15,8 +15,8 @@ type Shown<'py> = (Option<usize>, Bound<'py, PyAny>);
 
 /// The messages of a prompt in the format of its history. Hot memory is one too: the system text is the host's.
 ///
-/// A list that the user began begins with the user: with `beginning`, where a compaction took what the user said.
-/// `write(section)` gives a section's text as it is sent.
+/// A list that the user began begins with the user: with `beginning`, if a compaction took the user's words.
+/// `write(section)` returns a section's text as it is sent.
 #[pyfunction]
 pub fn shown_messages<'py>(
     prompt: &Bound<'py, PyAny>,
@@ -122,7 +122,7 @@ impl<'py> Prompt<'_, 'py> {
         Ok(text_of(&role.str()?).into_owned())
     }
 
-    /// The entries that a prompt shows in another format than theirs: one may become several messages, and several one.
+    /// The entries of a prompt in another format: one may become several messages, and several may become one.
     fn picked_entries(&self) -> PyResult<Vec<Shown<'py>>> {
         let (mut shown, mut done) = (Vec::new(), 0);
         let row_of = self.history.row_of_index()?;
@@ -153,7 +153,7 @@ impl<'py> Prompt<'_, 'py> {
         Ok(Some((None, self.user_message(&text)?)))
     }
 
-    /// The messages with the user's before the assistant's, where a compaction took those.
+    /// The messages with the user's before the assistant's, if a compaction took those.
     fn with_user_first(
         &self,
         mut shown: Vec<Shown<'py>>,

@@ -1,4 +1,4 @@
-//! The body of a request of any provider's: its messages, its system text, its tools, and the cache marks in it.
+//! The body of a request of any provider: its messages, its system text, its tools, and the cache marks in it.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -50,7 +50,7 @@ pub fn last_request<'py>(target: &Any<'py>) -> PyResult<Option<Any<'py>>> {
     Ok(requests.pop())
 }
 
-/// The messages of a body, whatever is in their place; None without a field for them.
+/// The messages of a body, of whatever type. None without a field for them.
 pub fn messages_in<'py>(body: Fields<'_, 'py>) -> PyResult<Option<Any<'py>>> {
     let of = body.as_any();
     for key in &LISTS {
@@ -179,7 +179,7 @@ pub fn is_system(entry: &Any<'_>) -> PyResult<bool> {
     Ok(role.is_some_and(|role| matches!(text_of(&role).as_ref(), "system" | "developer")))
 }
 
-/// Converse's tools or blocks, with each cache point as a mark on what is before it.
+/// Converse's tools or blocks, with each cache point as a mark on the block before it.
 pub fn with_marks<'py>(blocks: &Any<'py>) -> PyResult<Any<'py>> {
     if !is_list(blocks) {
         return Ok(blocks.clone());
@@ -201,7 +201,7 @@ pub fn with_marks<'py>(blocks: &Any<'py>) -> PyResult<Any<'py>> {
     Ok(PyList::new(py, made)?.into_any())
 }
 
-/// How many cache marks are on a tool, a block or an entry, and on its blocks.
+/// The number of cache marks on a tool, a block or an entry, and on its blocks.
 pub fn marks(value: &Any<'_>) -> PyResult<usize> {
     marks_within(value, 0)
 }

@@ -78,8 +78,8 @@ pub struct Subject {
 
 #[pymethods]
 impl Subject {
-    /// Read messages, the body of a request, a PromptIR or a CompiledPrompt. Of a list of such requests, read the last, and the
-    /// system text of all.
+    /// Read messages, the body of a request, a PromptIR or a CompiledPrompt. For a list of such requests, read the
+    /// last, and the system text of all.
     #[staticmethod]
     #[pyo3(signature = (
         target, *, format=Wanted::Detected, tools=Given::USUAL, system=None, model=Given::USUAL, budget=None
@@ -128,7 +128,7 @@ impl Subject {
         shared(&self.fixed)
     }
 
-    /// The system text of each of a session's requests, in order, where these are known.
+    /// The system text of each of a session's requests, in order, if these are known.
     #[getter]
     fn systems(&self) -> Vec<Text> {
         shared(&self.systems)
@@ -152,7 +152,7 @@ impl Subject {
         self.core(0).tokens_before()
     }
 
-    /// Tokens of all of it, as `compact_context` counts them, and of the tools.
+    /// Tokens of everything, as `compact_context` counts them, and of the tools.
     #[getter]
     fn whole_tokens(&self) -> i64 {
         let all = self.core(0);
@@ -170,13 +170,13 @@ impl Subject {
         self.media_tokens
     }
 
-    /// How many requests were answered.
+    /// The number of requests that were answered.
     #[getter]
     fn steps(&self) -> i64 {
         self.core(0).steps()
     }
 
-    /// Whose cache it is for; "" where nobody named the model.
+    /// The model of the cache. "" if it is unknown.
     #[getter]
     fn model(&self) -> &str {
         &self.model
@@ -353,7 +353,7 @@ impl Segment {
     }
 }
 
-/// Messages or a body as they are sent, and how many cache marks they have.
+/// Messages or a body as they are sent, and their number of cache marks.
 fn sent(
     tools: &[(&Tool, &Any<'_>)],
     system: &[SystemText<'_>],
@@ -420,7 +420,7 @@ fn entry_name(index: usize) -> String {
     format!("history[{index}]")
 }
 
-/// The names of so many entries: those of a compiled prompt's segments, or their indices.
+/// The names of this many entries: those of a compiled prompt's segments, or their indices.
 fn names_of(segments: &[Compiled<'_>], entries: usize) -> Vec<String> {
     for kinds in [&["message"][..], &["message", "system"]] {
         let of_kind = segments.iter().filter(|segment| kinds.contains(&text_of(&segment.kind).as_ref()));

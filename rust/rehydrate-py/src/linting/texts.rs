@@ -1,4 +1,4 @@
-//! The texts of a prompt with their places, steps and calls, and its tools; all are counted.
+//! The texts of a prompt with their places, steps and calls, and its tools. All are counted.
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ pub const COUNTER: Counter = Counter::O200kBase;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// The call that a tool's result is of: the tool's name, and its input as compact JSON.
+/// The call of a tool's result: the tool's name, and its input as compact JSON.
 #[derive(Clone, Default)]
 struct Call {
     tool: Arc<str>,
@@ -102,19 +102,19 @@ impl Text {
         &self.0.role
     }
 
-    /// How many requests were answered before it was added.
+    /// The number of requests that were answered before it was added.
     #[getter]
     fn step(&self) -> i64 {
         self.0.step
     }
 
-    /// Of a tool's result: the name of the tool.
+    /// For a tool's result: the name of the tool.
     #[getter]
     fn tool(&self) -> &str {
         &self.0.call.tool
     }
 
-    /// Of a tool's result: the input of its call, as compact JSON.
+    /// For a tool's result: the input of its call, as compact JSON.
     #[getter]
     fn asked(&self) -> &str {
         &self.0.call.asked
@@ -159,7 +159,7 @@ impl Said {
             for (text, kind) in pieces {
                 let mut call = None;
                 if *kind == PieceKind::ToolResult {
-                    // One result of several texts, or as many results as texts: else nobody can tell.
+                    // One result of several texts, or as many results as texts. Otherwise it is unknown which is whose.
                     if answered.len() == 1 || answered.len() == results {
                         call = answered.get(if answered.len() == 1 { 0 } else { found });
                     }

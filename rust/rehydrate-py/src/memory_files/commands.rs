@@ -1,6 +1,6 @@
 //! The commands of the memory tool: what each changes, and its answer.
 //!
-//! Commands, answers and errors are those of Anthropic's documentation of the tool; so is what a command on a folder does.
+//! Commands, answers and errors are those of Anthropic's documentation of the tool, also for commands on folders.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PySequence, PyString};
 use rehydrate_core::memory_files::{inserted, line_at, lines_with, shown_file, shown_folder};
@@ -14,14 +14,14 @@ const COMMANDS: [&str; 6] = ["view", "create", "str_replace", "insert", "delete"
 
 /// The effect of a command on the files.
 pub struct Outcome<'py> {
-    /// The new text of each file that changes, None where it goes.
+    /// The new text of each file that changes, None if it goes.
     pub changes: Bound<'py, PyDict>,
     pub answer: String,
-    /// After a replacement, the file and the line that the answer is to show.
+    /// After a replacement, the file and the line for the answer.
     pub edited: Option<(String, usize)>,
 }
 
-/// The outcome of a command on files, which are texts by path; with `overwrites` one that is there may be created anew.
+/// The outcome of a command on files, which are texts by path. With `overwrites` an existing file may be created again.
 pub fn outcome_of<'py>(
     arguments: &Bound<'py, PyAny>,
     texts: &Bound<'py, PyDict>,
@@ -115,15 +115,15 @@ impl<'py> Command<'_, 'py> {
         match text.to_str() {
             Ok(text) => Ok(text.to_owned()),
             Err(_) => {
-                refused(format!("Error: `{name}` holds half of a surrogate pair, which is no text; leave it out"))
+                refused(format!("Error: `{name}` holds half of a surrogate pair, which isn't text; leave it out"))
             }
         }
     }
 
     /// A path below /memories without needless slashes.
     ///
-    /// The files are rows of a database, so no path leads out of it. Paths that would lead out of a folder are refused all
-    /// the same: a model that sends one is wrong, or misled.
+    /// The files are rows of a database, so no path leads out of it. Paths that would lead out of a folder are still
+    /// refused: a model that sends one is wrong, or misled.
     fn path(&self, name: &str) -> Answered<String> {
         let value = self.argument(name)?;
         let text = match value.cast::<PyString>() {
@@ -296,7 +296,7 @@ impl<'py> Command<'_, 'py> {
     }
 }
 
-/// A number of a line, if it is exactly an int; one that is too large for any file is as large as can be.
+/// The number of a line, if it is exactly an int. One that is too large for any file becomes the largest number.
 fn line_of(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if !value.is_exact_instance_of::<PyInt>() {
         return Ok(None);

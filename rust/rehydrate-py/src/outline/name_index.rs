@@ -1,4 +1,4 @@
-//! The names in the texts of a conversation, and which of them can still be seen.
+//! The names in the texts of a conversation, and those of them that are still visible.
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyRecursionError, PyValueError};
@@ -28,7 +28,7 @@ const BY_USER: &str = "said by the user";
 const BY_ASSISTANT: &str = "said by the assistant";
 const BY_OTHERS: &str = "said by others";
 const TOOL_CALLS: &str = "tool calls";
-/// The headings that are no tools.
+/// The headings that aren't tools.
 const PLACES: [&str; 6] = [RESULTS, ERRORS, PROPER_NAMES, BY_USER, BY_ASSISTANT, BY_OTHERS];
 
 /// The names in the texts of a conversation, and which of them are still visible.
@@ -37,14 +37,14 @@ const PLACES: [&str; 6] = [RESULTS, ERRORS, PROPER_NAMES, BY_USER, BY_ASSISTANT,
 pub struct NameIndex {
     texts: Vec<Held>,
     names: outline::Names,
-    /// How many of the texts the names are of.
+    /// The number of texts that the names are of.
     read: usize,
     /// The names inside secrets: they are listed nowhere.
     secret_names: FxHashSet<String>,
     unit: usize,
 }
 
-/// A text, without its secrets where it is not visible.
+/// A text, without its secrets if it is not visible.
 struct Held {
     text: Source,
     kind: PieceKind,
@@ -54,7 +54,7 @@ struct Held {
     reference: Arc<str>,
 }
 
-/// An earlier outline: where it was, and its names.
+/// An earlier outline: its place, and its names.
 type Earlier = (f64, Vec<(Text, Text, Text)>);
 
 #[pymethods]
@@ -66,8 +66,8 @@ impl NameIndex {
 
     /// Add a conversation, unit by unit, of which the messages in `kept` are visible.
     ///
-    /// `excerpts` maps an index to its message, for those kept in part; `replaced` maps an index to the names of an earlier
-    /// outline. `reference_of` returns by what a dropped unit can be read.
+    /// `excerpts` maps an index to its message, for those kept in part; `replaced` maps an index to the names of an
+    /// earlier outline. `reference_of` returns the reference by which a dropped unit can be read.
     #[pyo3(signature = (conversation, kept, reference_of, *, excerpts=None, replaced=None))]
     fn add(
         &mut self,
@@ -116,7 +116,7 @@ impl NameIndex {
         self.texts.is_empty()
     }
 
-    /// The names of a conversation of which nothing is visible.
+    /// The names of a conversation of which no part is visible.
     pub fn of(py: Python<'_>, conversation: &Conversation) -> PyResult<Self> {
         let mut index = Self::default();
         let (none, uncut) = (FxHashSet::default(), FxHashMap::default());
@@ -124,7 +124,7 @@ impl NameIndex {
         Ok(index)
     }
 
-    /// The best names by their heading, as many as an outline of so many characters has.
+    /// The best names by their heading, as many as an outline of this many characters has.
     pub fn by_heading(
         &mut self,
         py: Python<'_>,
@@ -144,8 +144,8 @@ impl NameIndex {
         Ok(headings)
     }
 
-    /// Add a conversation whose unit of a number can be read by `reference_of` it. `cut` are the messages kept in part, and
-    /// `earlier` the outlines that it had, in order.
+    /// Add a conversation. `reference_of` returns the reference by which the unit with a number can be read. `cut` are
+    /// the messages kept in part, and `earlier` the outlines that it had, in order.
     pub fn add_units(
         &mut self,
         py: Python<'_>,
@@ -212,8 +212,8 @@ impl NameIndex {
         Listed { name: &found.name, heading, reference: &held.reference }
     }
 
-    /// The best names that are neither visible nor in this text, and lines of them, in at most so many tokens. Nothing earlier
-    /// was added.
+    /// The best names that are neither visible nor in this text, and lines of them, in at most this many tokens.
+    /// Nothing may have been added before.
     pub fn written(&mut self, py: Python<'_>, visible: &str, tokens: i64, counter: Counter) -> PyResult<Vec<u8>> {
         let count = |text: &str| Engine::shared().count(text, counter);
         let found = self.found(py, visible, usize::try_from(tokens).unwrap_or(0))?;

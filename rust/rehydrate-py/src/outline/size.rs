@@ -1,4 +1,4 @@
-//! How many tokens an outline takes.
+//! The size of an outline in tokens.
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
@@ -7,14 +7,14 @@ use crate::exit::Running;
 
 /// The default outline's share of the tokens that came in.
 const DEFAULT_SHARE: f64 = 0.015;
-/// The default outline's size where its share is less, if there is room.
+/// The size of the default outline if its share is less and there is room.
 const DEFAULT_TOKENS: i128 = 200;
 /// A smaller outline would be mostly its own frame, so there is none.
 const MIN_TOKENS: i128 = 100;
 /// The default outline takes at most this share of the tokens that pinned units leave free.
 const MAX_FREE_SHARE: f64 = 0.15;
 
-/// An outline's size: whether there is one, its tokens, or its share; raises InvalidArgumentError for anything else.
+/// An outline's size: whether there is one, its tokens, or its share. Raises InvalidArgumentError for anything else.
 #[pyfunction]
 pub fn check_outline<'py>(outline: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
@@ -30,9 +30,9 @@ pub fn check_outline<'py>(outline: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     Err(refused(outline.py(), format!("outline is {}; {remedy}", shown(outline, SHOWN))))
 }
 
-/// The most tokens of an outline of this size; 0 where that is too little for one.
+/// The most tokens of an outline of this size. 0 if that is too few for one.
 ///
-/// `before_tokens` came in, and `free_tokens` is what pinned units leave of the target.
+/// `before_tokens` came in, and `free_tokens` are left of the target by pinned units.
 #[pyfunction]
 #[expect(clippy::cast_precision_loss, reason = "no conversation has that many tokens")]
 pub fn outline_tokens(outline: &Bound<'_, PyAny>, before_tokens: i128, free_tokens: i128) -> PyResult<i128> {

@@ -1,4 +1,4 @@
-//! Where an outline goes among the messages that are kept.
+//! The place of an outline among the kept messages.
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 use rustc_hash::FxHashSet;
@@ -7,11 +7,13 @@ use crate::convert::indices_in;
 use crate::exit::Running;
 use crate::reading::{Columns, Conversation, Row};
 
-/// The index of the first gap where a message may go, and the index that the outline is put before; None if there is none.
+/// The index of the first gap where a message may go, and the index that the outline is put before. None if there is
+/// none.
 ///
-/// `removed` are indices of what was taken out of the conversation before. A slot is never inside a unit, and never after a
-/// thought. Some models (a `ThinkingModel`) refuse a tool loop without the thinking at its beginning, and would take the outline
-/// for a new beginning: the slot is before the last user turn then, or nowhere if that thinking is bound to what comes before it.
+/// `removed` are indices of messages that were removed from the conversation before. A slot is never inside a unit, and
+/// never after a thought. Some models (a `ThinkingModel`) refuse a tool loop without the thinking at its beginning, and
+/// would take the outline for a new beginning. Then the slot is before the last user turn, or nowhere if that thinking
+/// is bound to the messages before it.
 #[pyfunction]
 pub fn outline_slot(
     conversation: &Conversation,

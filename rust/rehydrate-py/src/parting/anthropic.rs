@@ -1,4 +1,4 @@
-//! Anthropic's parallel calls. The results are cut too: all results of a message are in the user's next one.
+//! Anthropic's parallel calls. The results are divided too: all results of a message are in the user's next one.
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rehydrate_core::conversation::Role;
@@ -51,7 +51,7 @@ fn content_of<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
     Fields::of(entry).map_or(Ok(None), |fields| fields.get(interned!(entry.py(), "content")))
 }
 
-/// The blocks of a message's content; None where it is no list.
+/// The blocks of a message's content; None if it isn't a list.
 fn blocks_of<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     let content = content_of(entry)?.filter(is_list);
     content.map(|content| content.try_iter()?.collect()).transpose()

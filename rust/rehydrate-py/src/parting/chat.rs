@@ -1,4 +1,4 @@
-//! OpenAI chat's parallel calls. The text goes with the first call; each tool message is an entry already.
+//! OpenAI chat's parallel calls. The text goes with the first call. Each tool message is an entry already.
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use rehydrate_core::conversation::Role;
@@ -52,7 +52,7 @@ fn group<'py>(entries: &[Bound<'py, PyAny>], index: usize, last: usize) -> PyRes
     Ok(Some(Group { start: index, end, parts }))
 }
 
-/// Whether a message has more than what can be parted.
+/// Whether a message has more than the parts that can be separated.
 fn has_more(fields: Fields<'_, '_>) -> PyResult<bool> {
     for (key, value) in fields.items()? {
         let is_known = key.extract::<&str>().is_ok_and(|key| KEYS.contains(&key));
@@ -63,7 +63,7 @@ fn has_more(fields: Fields<'_, '_>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// The ids of the calls, of functions and of custom tools; None if one has none of its own.
+/// The ids of the calls, of functions and of custom tools. None if a call has no id of its own.
 fn own_calls<'py>(fields: Fields<'_, 'py>, made: &[Bound<'py, PyAny>]) -> PyResult<Option<Ids>> {
     let py = fields.as_any().py();
     let content = listed(fields.get(interned!(py, "content"))?.as_ref())?;

@@ -1,5 +1,5 @@
-//! Claude Code's parallel calls. Each call is a line already; the lines of all calls but the first get the number of their part.
-//! Their ids stay: the tree needs to know that they are of one message.
+//! Claude Code's parallel calls. Each call is a line already. The lines of all calls but the first get the number of
+//! their part. Their ids stay: the tree needs to know that they are of one message.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rustc_hash::FxHashMap;
@@ -62,7 +62,7 @@ pub fn groups<'py>(entries: &[Bound<'py, PyAny>], of: &Columns) -> PyResult<Vec<
 struct Answers {
     /// The number of each line's turn: the model's lines, and the client's after them.
     turn_of: FxHashMap<usize, usize>,
-    /// The turn of each call's result, if its line holds nothing but results.
+    /// The turn of each call's result, if its line only holds results.
     turn_of_answer: FxHashMap<Vec<u8>, usize>,
 }
 
@@ -87,7 +87,7 @@ impl Answers {
     }
 }
 
-/// Whether a line of the model's has only calls that the client answers in the same turn, and texts.
+/// Whether a line of the model only has texts, and calls that the client answers in the same turn.
 fn may_part(entry: &Bound<'_, PyAny>, index: usize, answers: &Answers) -> PyResult<bool> {
     let blocks = blocks_of(entry)?;
     let turn = answers.turn_of.get(&index);
@@ -115,7 +115,7 @@ fn content_of<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
     Fields::of(&message).map_or(Ok(None), |fields| fields.get(interned!(entry.py(), "content")))
 }
 
-/// The blocks of a line's message; none where its content is no list.
+/// The blocks of a line's message. None if its content isn't a list.
 fn blocks_of<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     listed(content_of(entry)?.filter(is_list).as_ref())
 }

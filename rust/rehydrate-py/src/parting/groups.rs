@@ -1,4 +1,4 @@
-//! What a format's finder of parallel calls returns, and what all finders ask of entries and blocks.
+//! The result of a format's finder of parallel calls, and the tests that all finders make of entries and blocks.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,7 +11,7 @@ pub struct Part<'py> {
     /// The index of its message in the caller's list.
     pub origin: usize,
     pub entry: Bound<'py, PyAny>,
-    /// The positions, in the whole message, of the blocks or calls that it has; empty for all.
+    /// The positions, in the whole message, of its blocks or calls. Empty for all.
     pub blocks: Vec<usize>,
 }
 
@@ -21,7 +21,7 @@ impl<'py> Part<'py> {
     }
 }
 
-/// The parts that are put in the place of the entries from `start` up to `end`.
+/// The parts that are put in place of the entries from `start` up to `end`.
 pub struct Group<'py> {
     pub start: usize,
     pub end: usize,
@@ -31,7 +31,7 @@ pub struct Group<'py> {
 /// The ids of calls, as they are compared.
 pub type Ids = Vec<Vec<u8>>;
 
-/// The positions that go with each call: what is said before it, and after the last.
+/// The positions that go with each call: the text before it, and after the last.
 pub fn by_call(has_call: impl IntoIterator<Item = bool>) -> Vec<Vec<usize>> {
     let mut runs = vec![Vec::new()];
     for (position, is_call) in has_call.into_iter().enumerate() {
@@ -67,7 +67,7 @@ pub fn with_field<'py>(
     Ok(copy)
 }
 
-/// The id under a key, as it is compared; None for anything but a string.
+/// The id under a key, for comparisons. None for anything but a string.
 pub fn id_in<'py>(block: &Bound<'py, PyAny>, key: &Bound<'py, PyString>) -> PyResult<Option<Vec<u8>>> {
     let id = Fields::of(block).map_or(Ok(None), |fields| fields.text(key))?;
     id.map(|id| Ok(Id::of(id)?.as_bytes().to_vec())).transpose()
@@ -97,8 +97,8 @@ pub fn all_are(blocks: &[Bound<'_, PyAny>], kinds: &[&str]) -> PyResult<bool> {
     blocks.iter().try_fold(true, |all, block| Ok(all && is_block(block, kinds)?))
 }
 
-/// The ids of Anthropic's calls among these blocks, all of which the client runs; None if one is not, or has no id of its
-/// own.
+/// The ids of Anthropic's calls among these blocks, all of which the client runs. None if one is not, or has no id of
+/// its own.
 pub fn own_calls(blocks: &[Bound<'_, PyAny>]) -> PyResult<Option<Ids>> {
     let mut calls = Ids::new();
     for block in blocks {

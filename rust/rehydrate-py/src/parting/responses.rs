@@ -1,8 +1,8 @@
-//! The parallel calls of OpenAI's Responses. Calls and outputs are items already; each output is moved to its call.
+//! The parallel calls of OpenAI's Responses. Calls and outputs are items already. Each output is moved to its call.
 //!
-//! The API wants a reasoning item before the items that it led to, which it knows by their ids, and after it the item that it
-//! led to (<https://community.openai.com/t/1236046>, /1355347). So a call after reasoning is only parted where no item has an
-//! id, and the first call stays with the reasoning. Without reasoning there is no such rule.
+//! The API wants a reasoning item before the items that it led to, which it knows by their ids, and after it the item
+//! that it led to (<https://community.openai.com/t/1236046>, /1355347). So a call after reasoning is only parted if no
+//! item has an id, and the first call stays with the reasoning. Without reasoning there is no such rule.
 use pyo3::prelude::*;
 
 use super::groups::{Group, Ids, Part, by_call, distinct, id_in, pairs, says};
@@ -15,7 +15,7 @@ enum Kind {
     Output,
     Said,
     Reasoning,
-    /// A message of the client's.
+    /// A message of the client.
     Client,
     Other,
 }

@@ -1,4 +1,4 @@
-//! Where the prefix of a prompt is cached.
+//! The cache breakpoints of a prompt's prefix.
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
 use rehydrate_core::prompt_cache::MAX_MARKS;
@@ -95,7 +95,8 @@ record! {
     }
 }
 
-/// Whether a mark of the caller's has a long time to live. Such marks must come first: a caller who sets one sets them all.
+/// Whether a mark of the caller has a long time to live. Such marks must come first: a caller who sets one sets them
+/// all.
 fn has_long_lived(own: &[Bound<'_, PyAny>]) -> PyResult<bool> {
     for mark in own {
         let Ok(mark) = mark.cast::<PyMapping>() else { continue };

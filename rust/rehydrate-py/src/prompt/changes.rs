@@ -79,7 +79,7 @@ fn made<'py>(
     ])
 }
 
-/// What was removed; then, by their order now, what was added, changed or moved.
+/// The changes: what was removed, then what was added, changed or moved, in its order now.
 fn changes<'py>(change: &NamedTuple<'py>, was: &Parts<'py>, now: &Parts<'py>) -> PyResult<Changes<'py>> {
     let tokens_of = |part: &Bound<'py, PyAny>| -> PyResult<Tokens> {
         Ok(part.getattr(interned!(part.py(), "tokens"))?.extract::<Option<Tokens>>()?.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The laws of a prompt: `Law` in `rehydrate.prompt.reports` says what each is.
+//! The laws of a prompt: `Law` in `rehydrate.prompt.reports` describes each.
 mod ends;
 
 use pyo3::call::PyCallArgs;
@@ -30,9 +30,9 @@ const PAIRING_RULES: [&str; 8] = [
 /// Rendering repairs a history that breaks this rule: it puts a user message in front.
 const REPAIRED_RULE: &str = "first_not_user";
 
-/// A law that a part of the prompt breaks: the law's name, the part, and what is wrong.
+/// A law that a part of the prompt breaks: the law's name, the part, and the problem.
 type Broken<'py> = (&'static str, Bound<'py, PyAny>, Bound<'py, PyString>);
-/// A rule of the provider's that an entry breaks: its row, the rule's name, and what is wrong.
+/// A rule of the provider that an entry breaks: its row, the rule's name, and the problem.
 type Violation<'py> = (usize, Bound<'py, PyString>, Bound<'py, PyString>);
 
 /// The laws that a prompt breaks, in the order of the laws. `violations` are those of the history.
@@ -67,7 +67,7 @@ struct Found<'py> {
 }
 
 impl<'py> Found<'py> {
-    /// Add what is wrong with a part.
+    /// Add a problem of a part.
     fn add(
         &mut self,
         law: &'static str,
@@ -122,7 +122,7 @@ fn entry_indices<'py>(history: &History<'py>, found: &mut Found<'py>) -> PyResul
         one_each(history, "entry indices", history.indices.len(), found)?;
     }
     let Ok(indices) = history.indices.extract::<Vec<i128>>() else {
-        return history.row_of_index().map(|_| ()); // which says what is no index
+        return history.row_of_index().map(|_| ()); // which says what isn't an index
     };
     if indices.windows(2).any(|pair| pair[0] >= pair[1]) {
         found.add_of("counted", "history", "the history's entry indices do not ascend", ())?;
@@ -139,7 +139,7 @@ fn one_each<'py>(history: &History<'py>, what: &str, count: usize, found: &mut F
     found.add_of("counted", "history", "the history has {:,} entries and {:,} {}", (size, count, what))
 }
 
-/// A prompt, and what several laws need of it.
+/// A prompt, and values that several laws need of it.
 struct Laws<'py> {
     ir: Bound<'py, PyAny>,
     prompt: Prompt<'py>,
@@ -282,7 +282,7 @@ impl<'py> Laws<'py> {
             if !section.is_static {
                 dynamic = dynamic.or(Some(&section.id));
             } else if let Some(before) = dynamic {
-                let message = "section {!r} is static and stands after {!r}, which is not";
+                let message = "section {!r} is static and comes after {!r}, which is not";
                 found.add("static_first", &section.id, message, (&section.id, before))?;
             }
         }
@@ -323,10 +323,10 @@ impl<'py> Laws<'py> {
                 let key = if section.late_bound.is_truthy()? { &of_part } else { &item };
                 let other = seen.get_item(key)?.unwrap_or_else(|| id.clone().into_any());
                 if other.ne(id)? {
-                    let message = "{!r} stands in section {!r} and in {!r}";
+                    let message = "{!r} is in section {!r} and in {!r}";
                     found.add("once", id, message, (&item, id, other))?;
                 } else if item.cast::<PyString>().is_ok_and(|item| self.row_of(item).is_some()) {
-                    found.add("once", id, "{!r} stands in section {!r} and in the history", (&item, id))?;
+                    found.add("once", id, "{!r} is in section {!r} and in the history", (&item, id))?;
                 }
                 for key in [&item, &of_part] {
                     if !seen.contains(key)? {
@@ -356,7 +356,7 @@ impl<'py> Laws<'py> {
         }
         for section in &self.prompt.late_bound {
             if !answered.contains(&section.tool_call_id)? {
-                let message = "section {!r} stands in the result of call {!r}, which is not there";
+                let message = "section {!r} is in the result of call {!r}, which is not there";
                 found.add("once", &section.id, message, (&section.id, &section.tool_call_id))?;
             }
         }
@@ -397,7 +397,7 @@ impl<'py> Laws<'py> {
                 Ok(read) if read.cast::<Conversation>()?.get().has_system() => of_system.push(section),
                 Ok(_) => {}
                 Err(error) if is_no_message(py, &error)? => {
-                    let message = "section {!r} is no message: {}";
+                    let message = "section {!r} isn't a message: {}";
                     found.add("provider_rules", &section.id, message, (&section.id, error.value(py)))?;
                 }
                 Err(error) => return Err(error),

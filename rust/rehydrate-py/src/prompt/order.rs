@@ -26,7 +26,7 @@ type Group<'py> = Vec<(Bound<'py, PyAny>, Section<'py>)>;
 /// The layer; the mode and the position in the system; the anchor of a dynamic section.
 type Key = (u8, usize, usize, i128);
 
-/// The sections in the order in which the model reads them: `order` in `rehydrate.prompt.passes.order` says which.
+/// The sections in the order in which the model reads them, as `order` in `rehydrate.prompt.passes.order` describes.
 #[pyfunction]
 pub fn ordered_sections(sections: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let _running = Running::begin();
@@ -54,10 +54,10 @@ pub fn ordered_sections(sections: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Bound<'
     Ok(ordered)
 }
 
-/// The best section last, the next best first, and so on, with the worst in the middle: models read best what is nearest to the
-/// user's words. Sections that prefer the start or the end are there, the best of them outermost.
+/// The best section last, the next best first, and so on, with the worst in the middle: models read best what is
+/// nearest to the user's words. Sections that prefer the start or the end are there, the best of them outermost.
 fn by_edges(mut group: Group<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    // By id at last: sections that are ordered again, as in the next prompt, must not move.
+    // By id last: sections that are ordered again, as in the next prompt, must not move.
     let best_first = |one: &Section<'_>, other: &Section<'_>| {
         let relevance = other.relevance.partial_cmp(&one.relevance).unwrap_or(Ordering::Equal);
         let ids = || bytes_of(&one.id).ok().cmp(&bytes_of(&other.id).ok());

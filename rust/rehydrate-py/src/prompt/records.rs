@@ -52,12 +52,12 @@ impl PromptRecords {
         })
     }
 
-    /// Where the history has the entry of this index in the caller's list.
+    /// The place in the history of the entry with this index in the caller's list.
     fn position(&self, index: usize) -> Option<usize> {
         self.positions.get(&index).copied()
     }
 
-    /// The record under an id, as a `Why`; None where there is none.
+    /// The record under an id, as a `Why`. None if there is none.
     fn why<'py>(&self, id: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _running = Running::begin();
         let py = id.py();
@@ -110,7 +110,7 @@ impl PromptRecords {
 }
 
 impl PromptRecords {
-    /// The tokens that the prompt shows under an id; None where it shows nothing.
+    /// The tokens that the prompt shows under an id. None if it shows nothing.
     fn shown_tokens(&self, id: &Bound<'_, PyString>) -> PyResult<Option<Tokens>> {
         let py = id.py();
         let Some(index) = index_in(id) else {

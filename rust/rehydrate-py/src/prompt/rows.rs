@@ -1,4 +1,4 @@
-//! The rows of a prompt's table, in the order in which a provider reads them, then what was left out.
+//! The rows of a prompt's table, in the order in which a provider reads them, then the omitted ones.
 use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ pub fn prompt_rows<'py>(ir: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny
 /// Something that was left out, and the index of its entry.
 type Gone<'a, 'py> = (usize, &'a Dropped<'py>);
 
-/// Of the passes, taken out of the prompt, those that changed more than what has a breakpoint.
+/// Take the passes out of the prompt. Returns those that changed more than the parts with a breakpoint.
 pub fn changing_passes<'py>(py: Python<'py>, prompt: &mut Prompt<'py>) -> PyResult<Vec<Trace<'py>>> {
     let marks = PySet::new(py, &prompt.breakpoints)?;
     let mut passes = Vec::new();
@@ -54,7 +54,7 @@ pub fn changing_passes<'py>(py: Python<'py>, prompt: &mut Prompt<'py>) -> PyResu
     Ok(passes)
 }
 
-/// By the id of what passes changed, a list of their names.
+/// By the id of a changed part, a list of the names of passes.
 pub fn passes_by_id<'py>(py: Python<'py>, passes: &[Trace<'py>]) -> PyResult<Bound<'py, PyDict>> {
     let found = PyDict::new(py);
     for trace in passes {
@@ -75,7 +75,7 @@ struct Table<'py> {
     prompt: Prompt<'py>,
     /// The passes that did more than set breakpoints: those have a column of their own.
     changing: Vec<Trace<'py>>,
-    /// By the id of what they changed, a list of their names.
+    /// By the id of a changed part, a list of their names.
     passes: Bound<'py, PyDict>,
     history: History<'py>,
     /// By row, the index of its entry in the caller's list.
@@ -239,7 +239,7 @@ impl<'py> Table<'py> {
         Ok(())
     }
 
-    /// One name for so many entries: `history[4-17]`, or with gaps `history[4..17]`.
+    /// One name for this many entries: `history[4-17]`, or with gaps `history[4..17]`.
     fn run(&self, first: usize, last: usize, count: usize) -> PyResult<Bound<'py, PyAny>> {
         if first == last {
             return self.history.id_of(first);
@@ -260,7 +260,7 @@ impl<'py> Table<'py> {
         rows.iter().try_for_each(|row| self.add(row))
     }
 
-    /// Add what was left out. Entries that went for one reason are one run.
+    /// Add the omitted ones. Entries that went for one reason are one run.
     fn add_dropped(&mut self) -> PyResult<()> {
         let py = self.py;
         let sections = PySet::new(py, self.prompt.sections.iter().map(|section| &section.id))?;

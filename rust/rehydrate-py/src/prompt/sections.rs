@@ -1,4 +1,4 @@
-//! The fields of a section, and of what a source found, checked.
+//! The fields of a section, and of a source's result, checked.
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyMapping, PySequence, PyString, PyTuple, PyType};
@@ -9,7 +9,7 @@ use crate::interned::interned;
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// Check the fields of a `Section`; messages become a tuple, and names members of their enum, by the name of the field.
+/// Check the fields of a `Section`. Messages become a tuple, and names members of their enum, by the name of the field.
 #[pyfunction]
 pub fn check_section(section: &Any<'_>, provenance: &Any<'_>, enums: &Bound<'_, PyDict>) -> PyResult<()> {
     let _running = Running::begin();
@@ -64,7 +64,7 @@ fn set<'py>(record: &Any<'py>, name: &str, value: Any<'py>) -> PyResult<()> {
     record.py().get_type::<PyAny>().call_method1("__setattr__", (record, name, value)).map(|_| ())
 }
 
-/// The member of an enum with this value, or of an `IntEnum` the one with this name; None where there is none.
+/// The member of an enum with this value, or of an `IntEnum` the one with this name. None if there is none.
 fn member<'py>(enumeration: &Any<'py>, value: &Any<'py>) -> PyResult<Option<Any<'py>>> {
     let py = value.py();
     let is_name = value.is_instance_of::<PyString>() && enumeration.cast::<PyType>()?.is_subclass_of::<PyInt>()?;

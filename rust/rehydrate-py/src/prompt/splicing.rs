@@ -1,4 +1,4 @@
-//! Of all the sections that were found, those that show something new, and fit.
+//! Of all found sections, those that show something new and fit.
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ type Any<'py> = Bound<'py, PyAny>;
 
 /// Characters. A shorter text may be in another word for word by chance.
 pub const SHORTEST_QUOTE: usize = 40;
-/// The cost of a day and of a time. Each is written only where it differs from the item before.
+/// The cost of a day and of a time. Each is written only if it differs from the item before.
 const DAY_TOKENS: Tokens = 9;
 const TIME_TOKENS: Tokens = 4;
 /// At most, the cost of the heading of a section with a short name in a result.
@@ -84,7 +84,7 @@ impl<'py> Section<'py> {
     }
 }
 
-/// At most, the cost of a heading whose names have so many characters; two of a handle are a token.
+/// At most, the cost of a heading whose names have this many characters. Two of a handle are a token.
 fn heading(letters: usize) -> Tokens {
     HEADING_TOKENS + (letters.saturating_sub(SHORT_NAME) / 2) as Tokens
 }
@@ -126,7 +126,7 @@ fn replaced<'py>(record: &Any<'py>, values: &[(&str, Any<'py>)]) -> PyResult<Any
     py.import("dataclasses")?.call_method("replace", (record,), Some(&changes))
 }
 
-/// The sections that are new and fit, those that are new and do not, each in its order.
+/// The sections that are new and fit, and those that are new and do not, each in its order.
 type Chosen<'py> = (Vec<Any<'py>>, Vec<Any<'py>>);
 
 /// Choose whole sections by priority, relevance and order, as many as fit the budget.
@@ -231,10 +231,10 @@ impl Standing {
     }
 }
 
-/// The sections that are kept, the records of those that went, and the ids of what changed.
+/// The kept sections, the records of the removed ones, and the ids of the changed ones.
 type Deduplicated<'py> = (Vec<Any<'py>>, Vec<Any<'py>>, Vec<Any<'py>>);
 
-/// Leave out the sections of a prompt that show nothing new: `deduplicate` in `rehydrate.prompt.splicing` says which.
+/// Leave out the sections of a prompt that show nothing new, as `deduplicate` in `rehydrate.prompt.splicing` describes.
 ///
 /// `positions` has the history's entries by their own ids, `last` the sections that the last prompt kept, by their ids.
 #[pyfunction]
@@ -316,7 +316,7 @@ struct Shown<'py> {
     history: History<'py>,
     /// `History`
     of: Any<'py>,
-    /// By the index of an entry in the caller's list its row, where it was asked for.
+    /// By the index of an entry in the caller's list its row, if it was asked for.
     rows: OnceCell<FxHashMap<usize, usize>>,
     /// By its own id, the position of an entry.
     positions: Bound<'py, PyDict>,
@@ -357,7 +357,7 @@ impl<'py> Shown<'py> {
         Ok(())
     }
 
-    /// The number of the section that shows the first of these items that is in one.
+    /// The number of the section that shows the first of these items that any section shows.
     fn first_with(&self, items: &[Any<'py>]) -> PyResult<Option<usize>> {
         for item in items {
             if let Some(number) = self.by_item.get_item(item)? {
@@ -367,7 +367,7 @@ impl<'py> Shown<'py> {
         Ok(None)
     }
 
-    /// Raise a kept section to the priority and the relevance of one that goes; return its id.
+    /// Raise a kept section to the priority and the relevance of a removed one. Returns its id.
     fn raise(&mut self, number: usize, gone: &Section<'py>) -> PyResult<Any<'py>> {
         let kept = self.kept(number);
         let higher = |name: &str, other: &Any<'py>| {

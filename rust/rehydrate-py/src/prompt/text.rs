@@ -143,7 +143,7 @@ fn row_lines(rows: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     Ok(aligned(&names, &cells))
 }
 
-/// The cells of a source or a pass: its name, what was counted, the time that it took, and words.
+/// The cells of a source or a pass: its name, its count, its time, and a note.
 fn named_cells(
     name: &Bound<'_, PyString>,
     counts: [String; 3],

@@ -3,8 +3,9 @@
 //! The types are those of `ai` 6 and 7 (2026-11, <https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message>). A tool
 //! message of approvals alone names no call, so it belongs to the calls that it follows.
 //!
-//! A tool part of a UI message is a call and, once it has an output, its result too, so each UI message is a unit of its
-//! own. What `convertToModelMessages` does not send is not read: sources, steps, data, and an input that still streams.
+//! A tool part of a UI message is a call and, once it has an output, its result too, so each UI message is a unit of
+//! its own. Parts that `convertToModelMessages` does not send are not read: sources, steps, data, and an input that
+//! still streams.
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -17,7 +18,7 @@ use super::strings::Id;
 use super::{Link, Read, speaker_of};
 use crate::interned::interned;
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Is {
     Text,
@@ -29,14 +30,14 @@ pub enum Is {
     Tool,
     /// The question whether a call may be run, or the answer to it: the model gets neither.
     Approval,
-    /// A provider's own, which nobody else can read.
+    /// A provider's own, which no one else can read.
     Custom,
-    /// What a UI message shows to the user only.
+    /// Parts of a UI message that only the user sees.
     Unsent,
     Other,
 }
 
-/// What a part of this type is.
+/// The kind of a part, by its type.
 pub fn part_is(kind: &str, is_ui: bool) -> Is {
     match kind {
         "text" => Is::Text,
@@ -57,7 +58,7 @@ pub fn part_is(kind: &str, is_ui: bool) -> Is {
     }
 }
 
-/// How far a tool part of a UI message is.
+/// The state of a tool part of a UI message.
 #[derive(Clone, Copy, PartialEq)]
 pub enum State {
     /// Its input is not complete: it is not sent.
@@ -196,7 +197,7 @@ pub(super) fn read_ui_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> 
     Ok(Read { speaker, link: Link::None })
 }
 
-/// Read a part that is no call and no result.
+/// Read a part that isn't a call or a result.
 fn read_said<'py>(body: &mut Body, part: Fields<'_, 'py>, is: Is, at: At<'_, 'py>) -> PyResult<()> {
     let py = part.as_any().py();
     let text = || part.get(interned!(py, "text"));
@@ -214,7 +215,7 @@ fn read_said<'py>(body: &mut Body, part: Fields<'_, 'py>, is: Is, at: At<'_, 'py
             }
         },
         Is::Custom => {
-            // It may be state of the provider's, as a summary of its own.
+            // It may be state of the provider, as a summary of its own.
             let kind = part.text(interned!(py, "kind"))?;
             (body.is_uncommon, body.has_unread) = (true, true);
             body.has_state |= kind.is_some_and(|kind| text_of(&kind).ends_with("compaction"));
@@ -322,7 +323,7 @@ pub fn denial<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>>
     approval.as_ref().and_then(Fields::of).map_or(Ok(None), |approval| approval.get(interned!(py, "reason")))
 }
 
-/// Read what a tool returned: a text as it is, anything else as JSON.
+/// Read a tool's result: a text as it is, anything else as JSON.
 fn read_value<'py>(body: &mut Body, value: Option<Bound<'py, PyAny>>, at: At<'_, 'py>) -> PyResult<()> {
     match value {
         Some(value) if value.is_instance_of::<PyString>() => body.add(Some(value), PieceKind::ToolResult, Some(at)),
@@ -345,15 +346,15 @@ fn read_json(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
     body.add(Some(text), PieceKind::ToolResult, None)
 }
 
-/// A part of what a tool of an MCP server returned.
+/// A part of the result of an MCP server's tool.
 pub enum McpItem<'py> {
     Image(Bound<'py, PyAny>),
     /// A text, or the JSON of anything else.
     Text(Bound<'py, PyAny>),
 }
 
-/// What a tool of an MCP server returned, where it has an image: `@ai-sdk/mcp` (2026-11) sends it as one. None for all else,
-/// which is sent as JSON.
+/// The result of an MCP server's tool if it has an image: `@ai-sdk/mcp` (2026-11) sends it as one. None for every other
+/// result, which is sent as JSON.
 pub fn mcp_items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<McpItem<'py>>>> {
     let (py, mut has_image) = (value.py(), false);
     let Some(of) = Fields::of(value) else { return Ok(None) };

@@ -3,8 +3,8 @@
 //! A `system` entry is always kept. At the beginning of the list the rules skip it: the caller moves it out when sending. In
 //! the middle, where newer models accept it, it belongs to the message before it and to the assistant's that follows. Blocks
 //! that a client cannot pair or read (server tools, compaction, unknown ones) are counted as text, pass through unchanged and
-//! never fail. A server tool's result is usually in the assistant's own message. Where it follows in a later one, both are one
-//! unit.
+//! never fail. A server tool's result is usually in the assistant's own message. If it follows in a later one, both are
+//! one unit.
 use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 
@@ -42,7 +42,7 @@ pub fn begins_with_thought(content: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(is_bedrocks || is_thought(&block.kind()?.name()))
 }
 
-/// Raise InvalidMessageError for a message with chat's calls and results, which pair with no block.
+/// Raise InvalidMessageError for a message with chat's calls and results, which no block pairs.
 pub fn check_calls(entry: Fields<'_, '_>, index: usize) -> PyResult<()> {
     let py = entry.as_any().py();
     for key in [interned!(py, "tool_calls"), interned!(py, "tool_call_id"), interned!(py, "function_call")] {

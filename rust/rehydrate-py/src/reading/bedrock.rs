@@ -1,10 +1,10 @@
-//! Messages of Amazon Bedrock's Converse: each block has one key, which says what it is.
+//! Messages of Amazon Bedrock's Converse: each block has one key, which gives its kind.
 //!
 //! The blocks are those of the service model of botocore 1.44.8 (2026-11). Blocks that have a type are another provider's:
 //! the reader of blocks takes them.
 //!
-//! User and assistant alternate, so an assistant's message and the one after it are one unit: where both go, the rest
-//! alternates still. A `system` entry at the beginning is for the `system` field.
+//! User and assistant alternate, so an assistant's message and the one after it are one unit: if both go, the rest
+//! still alternates. A `system` entry at the beginning is for the `system` field.
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
@@ -17,7 +17,7 @@ use super::strings::Id;
 use super::{Link, Read, speaker_of};
 use crate::interned::{Interned, interned};
 
-/// The keys that say what a block is, in the order in which they are looked for.
+/// The keys that give the kind of a block, in the order in which they are looked for.
 pub static KEYS: [(Interned, Is); 14] = [
     (Interned::new("text"), Is::Text),
     (Interned::new("toolUse"), Is::Call),
@@ -35,7 +35,7 @@ pub static KEYS: [(Interned, Is); 14] = [
     (Interned::new("toolRemoval"), Is::Readable),
 ];
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Is {
     Text,
@@ -65,7 +65,8 @@ pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<R
     Ok(Read { speaker, link: Link::None })
 }
 
-/// Read a content: how many blocks are results, and how many are neither results nor cache points.
+/// Read a content. Returns the number of blocks that are results, and of those that are neither results nor cache
+/// points.
 fn read_content<'py>(
     body: &mut Body,
     content: Option<&Bound<'py, PyAny>>,
@@ -159,7 +160,7 @@ fn read_block<'py>(body: &mut Body, block: Fields<'_, 'py>, kind: PieceKind, at:
     Ok(Some(is))
 }
 
-/// Read a document's name and what is around it; its text, or the medium that it is.
+/// Read a document's name and the text around it, and its text, or the medium that it is.
 fn read_document<'py>(body: &mut Body, block: Fields<'_, 'py>, kind: PieceKind, at: At<'_, 'py>) -> PyResult<()> {
     let py = block.as_any().py();
     for key in [interned!(py, "name"), interned!(py, "context")] {

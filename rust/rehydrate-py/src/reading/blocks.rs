@@ -1,10 +1,10 @@
-//! The one reader of the blocks of a content, of whatever provider.
+//! The one reader of the blocks of a content, of any provider.
 //!
-//! Texts are pieces, pictures and files are media, and a block of a type that no format knows counts by what can be read
-//! in it, or as a medium where nothing can. Base64 is never text, except in a text block, which a model reads as it is.
+//! Texts are pieces, pictures and files are media. A block of an unknown type counts by its readable parts, or as a
+//! medium if it has none. Base64 is never text, except in a text block, which a model reads as it is.
 //!
 //! A block that looks like a call or a result, and that no format can pair, is refused: a compaction would drop one half
-//! of the pair. `tests/golden/readings.jsonl` has what comes of it.
+//! of the pair. `tests/golden/readings.jsonl` has the results.
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
@@ -18,9 +18,9 @@ use super::strings::{Id, Source};
 use crate::interned::interned;
 
 const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "summary_text", "reasoning_text"];
-/// Summaries that a provider itself wrote: it ignores all before the last one.
+/// Summaries that a provider itself wrote: it ignores everything before the last one.
 pub const STATE: &[&str] = &["compaction", "compaction_summary"];
-/// Other blocks of known types, of which the strings that a model reads are read.
+/// Other blocks of known types, from which the strings for the model are read.
 const READABLE: &[&str] = &[
     "refusal",
     "search_result",
@@ -53,10 +53,10 @@ const READABLE: &[&str] = &[
     "reference",
 ];
 const FILE_KEYS: &[&str] = &["media_type", "mime_type", "mimeType", "format", "url", "b64_json"];
-/// Where a value is in its entry: the path of a text, and the words of an error.
+/// The place of a value in its entry: the path of a text, and the words of an error.
 #[derive(Clone, Copy)]
 pub enum At<'a, 'py> {
-    /// Where a content begins, and what errors call it.
+    /// The place of a content, and its name in errors.
     Root(Option<&'a Bound<'py, PyTuple>>, &'a str),
     Key(&'a Self, &'static str),
     Named(&'a Self, &'a Bound<'py, PyString>),
@@ -95,13 +95,13 @@ impl<'py> At<'_, 'py> {
     }
 }
 
-/// What was read of one entry so far.
+/// One entry as far as it has been read.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Body {
     pub index: usize,
     pub pieces: Vec<(Source, PieceKind)>,
-    /// The path of each piece's text, None where it must not change; only where somebody asks.
+    /// The path of each piece's text, None if it must not change. Only if they are asked for.
     pub places: Option<Vec<Option<Py<PyTuple>>>>,
     /// The ids of the calls among the blocks.
     pub calls: Vec<Id>,
@@ -109,19 +109,19 @@ pub struct Body {
     pub images: u32,
     /// The types of blocks that no format knows.
     pub unknown: Vec<Py<PyString>>,
-    /// Whether a block is a summary that the provider itself wrote, in place of all before it.
+    /// Whether a block is a summary that the provider itself wrote, in place of everything before it.
     pub has_state: bool,
-    /// Whether nobody can read one of the blocks.
+    /// Whether one of the blocks is unreadable.
     pub has_unread: bool,
     /// Whether a block is one of Anthropic's calls or results, with an id or without.
     pub has_pair: bool,
-    /// Whether it has a block that is no text, call, result, thought or medium.
+    /// Whether it has a block that isn't a text, call, result, thought or medium.
     pub is_uncommon: bool,
     /// Whether it may hold a thought.
     pub is_thoughtful: bool,
     /// Whether the last block of its content is a thought.
     pub ends_in_thought: bool,
-    /// How many strings and blocks its content has, and how many of them are results.
+    /// The number of strings and blocks in its content, and of those that are results.
     pub parts: usize,
     pub results: usize,
     /// Blocks around the one that is read: a result may hold blocks.
@@ -131,19 +131,19 @@ pub struct Body {
 }
 
 impl Body {
-    /// Nothing yet, of the entry of this index; with the places of its texts, or without.
+    /// Nothing yet, for the entry with this index, with the places of its texts or without.
     pub fn new(index: usize, has_places: bool) -> Self {
         Self { index, places: has_places.then(Vec::new), ..Self::default() }
     }
 
-    /// Begin with another entry, once a draft has taken what was read of the last.
+    /// Begin with another entry, once a draft has taken the data of the last.
     pub fn begin(&mut self, index: usize) {
         (self.index, self.images, self.depth, self.parts, self.results) = (index, 0, 0, 0, 0);
         (self.has_state, self.has_unread, self.has_pair) = (false, false, false);
         (self.is_uncommon, self.is_thoughtful, self.ends_in_thought) = (false, false, false);
     }
 
-    /// Whether its content has nothing but results of tools.
+    /// Whether its content only has results of tools.
     pub fn only_results(&self) -> bool {
         self.results > 0 && self.results == self.parts
     }
@@ -325,7 +325,7 @@ impl Body {
         }
     }
 
-    /// Add a call, a result or a thought of Anthropic's, which gateways write in chat too.
+    /// Add a call, a result or a thought of Anthropic's, which gateways also write in chat.
     fn add_anthropic<'py>(&mut self, block: Fields<'_, 'py>, name: &str, at: At<'_, 'py>) -> PyResult<()> {
         let py = block.as_any().py();
         let is_thought = is_thought(name);
@@ -357,7 +357,7 @@ impl Body {
         self.add_content(content.as_ref(), PieceKind::ToolResult, At::Key(&at, "content"))
     }
 
-    /// Add a block of a type that no format knows, and note it; it is never free.
+    /// Add a block of an unknown type, and note it. It is never free.
     pub fn add_unknown(&mut self, block: Fields<'_, '_>, kind: PieceKind) -> PyResult<()> {
         self.unknown.push(name_of(block)?.unbind());
         let (texts, images) = (self.pieces.len(), self.images);
@@ -407,8 +407,8 @@ impl Body {
     }
 }
 
-/// A call as text: its name, a blank, its input as compact JSON. Input that is no JSON becomes a bounded text, which is enough
-/// to count and to score it.
+/// A call as text: its name, a blank, its input as compact JSON. Input that isn't JSON becomes a bounded text, which is
+/// enough to count and to score it.
 pub fn input_text<'py>(
     py: Python<'py>,
     name: Option<&Bound<'py, PyAny>>,
@@ -427,7 +427,7 @@ pub fn input_text<'py>(
     })
 }
 
-/// A call as text where its name and input have the usual shapes.
+/// A call as text, if its name and input have the usual types.
 fn common_input(name: Option<&Bound<'_, PyAny>>, input: Option<&Bound<'_, PyAny>>) -> PyResult<Option<String>> {
     let (Some(name), Some(input)) = (name, input) else { return Ok(None) };
     let Ok(name) = name.cast_exact::<PyString>() else { return Ok(None) };

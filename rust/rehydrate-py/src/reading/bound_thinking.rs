@@ -1,7 +1,8 @@
-//! Thinking that a compaction takes out of a conversation: all of it, or what the model refuses after a change.
+//! Thinking that a compaction takes out of a conversation: all of it, or the part that the model refuses after a
+//! change.
 //!
-//! Providers take a conversation without thoughts, but some refuse a tool loop that lost them; so what the model wrote since the
-//! user's last turn stays as it is while its tools run.
+//! Providers accept a conversation without thoughts, but some refuse a tool loop that lost them. So the model's
+//! messages since the user's last turn stay as they are while its tools run.
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
@@ -59,8 +60,8 @@ impl PrefixBinding {
         self.refuses && !self.takes_any_loop
     }
 
-    /// The index of the first message that goes with its unit or is among the `changed`; None without one, and for a model that
-    /// does not bind thinking.
+    /// The index of the first message that goes with its unit or is among the `changed`. None if there is none, and for
+    /// a model that does not bind thinking.
     fn first_change(&self, py: Python<'_>, kept_units: Vec<bool>, changed: Vec<usize>) -> PyResult<Option<usize>> {
         let _running = Running::begin();
         if !self.refuses {
@@ -85,8 +86,8 @@ impl PrefixBinding {
         first.map_or(Ok(false), |first| self.loop_is_at_risk(py, first))
     }
 
-    /// Whether the model may refuse the open tool loop after this change either way: it refuses the thinking there, and a loop
-    /// without the thinking at its beginning.
+    /// Whether the model may refuse the open tool loop after this change either way: it refuses the thinking there, and
+    /// a loop without the thinking at its beginning.
     fn loop_is_at_risk(&self, py: Python<'_>, first_change: usize) -> PyResult<bool> {
         let _running = Running::begin();
         let conversation = self.conversation.get();
@@ -101,9 +102,9 @@ impl PrefixBinding {
     }
 }
 
-/// The index from which on a change matters: that of the last summary of the API's own.
+/// The index from which on a change matters: that of the last summary that the API itself wrote.
 ///
-/// Thinking after a `compaction` block is bound to that block, not to what came before it.
+/// Thinking after a `compaction` block is bound to that block, not to earlier messages.
 fn last_summary(conversation: &Conversation, entries: &Bound<'_, PyAny>) -> PyResult<usize> {
     for row in conversation.all().iter().rev().filter(|row| !row.is_common) {
         let entry = entries.get_item(row.index)?;
@@ -129,9 +130,9 @@ fn is_same(left: Option<&Bound<'_, PyAny>>, entry: &Bound<'_, PyAny>) -> bool {
 /// A conversation, its entries, and tokens by index and by unit.
 type Stripped<'py> = (Bound<'py, Conversation>, Bound<'py, PyAny>, Bound<'py, PyDict>, Bound<'py, PyDict>);
 
-/// The conversation of these entries without its thinking, but for an open tool loop, and its entries: None for one of nothing but
-/// thinking. With `count`, from a conversation to the tokens of each message, the tokens that each message lost, by index, and
-/// those of each unit of which something is left.
+/// The conversation of these entries without its thinking, except in an open tool loop, and its entries. None for one
+/// of only thinking. With `count`, from a conversation to the tokens of each message, also the tokens that each message
+/// lost, by index, and those of each remaining unit.
 #[pyfunction]
 #[pyo3(signature = (conversation, entries, count=None))]
 pub fn without_thinking<'py>(
@@ -190,7 +191,7 @@ pub fn without_thinking<'py>(
     Ok((Bound::new(py, rest)?, PyList::new(py, after)?.into_any(), tokens, by_unit))
 }
 
-/// What is left of a conversation's entries, read again; the indices stay the same.
+/// The remaining entries of a conversation, read again. The indices stay the same.
 fn read_again<'py>(
     py: Python<'py>,
     conversation: &Conversation,
@@ -234,7 +235,7 @@ pub fn without_stale_thinking<'py>(
     if !indices[start..].iter().any(|index| thinks.get(index) == Some(&true)) {
         return Ok((indices, entries, tokens));
     }
-    // What a message of thinking alone becomes may depend on the one before.
+    // How a message of only thinking is written may depend on the one before.
     let first = start.saturating_sub(1);
     let tail = PyList::new(py, &entries[first..])?;
     let after = entries_without_thinking(of.format_name(), tail.as_any())?.split_off(start - first);
@@ -260,7 +261,7 @@ pub fn without_stale_thinking<'py>(
             .map(|(text, kind)| (text.clone_ref(py), *kind))
             .collect();
         if pieces.is_empty() {
-            // A text that says so may be in its place.
+            // A text that says so may replace it.
             let said = read_entries(of.format_name(), PyList::new(py, [left])?.as_any())?;
             pieces = said.columns.of.pieces.iter().map(|(text, kind)| (text.clone_ref(py), *kind)).collect();
         }

@@ -1,9 +1,10 @@
-//! A transcript of Claude Code is a tree: which of its lines the conversation went on from, and in which order.
+//! A transcript of Claude Code is a tree: the lines that the conversation went on from, and their order.
 //!
-//! After a rewind the file holds what the user took back; results of parallel calls hang off the way; a line may be
-//! written before its parent. The conversation is the way from the newest leaf to the root, with the other lines of its
-//! messages and the results of its calls. A parent that is not in the file breaks the way: it goes on from the line before.
-//! `tests/formats/tree_twin.py` has the algorithm in Python, and `tests/formats/test_transcript_tree.py` the law.
+//! After a rewind the file holds what the user took back; results of parallel calls are off the main path; a line may
+//! be written before its parent. The conversation is the path from the newest leaf to the root, with the other lines of
+//! its messages and the results of its calls. A parent that is not in the file breaks the path: it goes on from the
+//! line before. `tests/formats/tree_twin.py` has the algorithm in Python, and `tests/formats/test_transcript_tree.py`
+//! the law.
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use pyo3::prelude::*;
@@ -19,12 +20,12 @@ use crate::interned::interned;
 /// The number of an id.
 type Name = usize;
 
-/// Where a line hangs.
+/// The parent of a line.
 #[derive(Clone, Copy)]
 enum Parent {
-    /// On nothing that it names.
+    /// It names no parent.
     None,
-    /// On nothing: it is the first.
+    /// It has no parent: it is the first.
     Root,
     Named(Name),
 }
@@ -32,9 +33,9 @@ enum Parent {
 /// A line that the model saw, as far as the tree asks.
 struct Spoken {
     is_assistant: bool,
-    /// A text of the user's: only there a conversation begins, or is taken up again.
+    /// A text of the user: only there a conversation begins, or is resumed.
     is_prompt: bool,
-    /// What a harness adds to what is before it.
+    /// Added by a harness to the line before it.
     is_attached: bool,
     message: Option<Name>,
     calls: Vec<Name>,
@@ -72,13 +73,13 @@ impl Spoken {
         })
     }
 
-    /// Whether somebody speaks with it, after what was said and answered before.
+    /// Whether somebody speaks in it, after earlier words and answers.
     fn is_turn(&self) -> bool {
         self.is_assistant || (self.answers.is_empty() && !self.is_attached)
     }
 }
 
-/// What a line hangs on, among the lines that the model saw.
+/// The parent of a line, among the lines that the model saw.
 #[derive(Clone, Copy, PartialEq)]
 enum Above {
     Root,
@@ -86,7 +87,7 @@ enum Above {
     Spoken(usize),
     /// A line that is not in the file, by its number.
     Missing(usize),
-    /// Nothing that is named; so many lines that the model saw are before the gap.
+    /// Nothing that is named. The number is that of the lines before the gap that the model saw.
     Gap(usize),
 }
 
@@ -96,22 +97,23 @@ struct Node {
     is_sidechain: bool,
     /// Its number among the lines that the model saw.
     spoken: Option<usize>,
-    /// How many lines that the model saw are before it.
+    /// The number of lines before it that the model saw.
     rank: usize,
 }
 
-/// The lines of a file, of any kind, as they hang on each other.
+/// The lines of a file, of any kind, as a tree.
 #[derive(Default)]
 pub struct Nodes {
     ids: Numbers,
     by_name: FxHashMap<Name, usize>,
     of: Vec<Node>,
-    /// Whether the lines of subagents count for nothing.
+    /// Whether the lines of subagents do not count.
     without_sidechains: bool,
 }
 
 impl Nodes {
-    /// Take the next line, and return its number; None where a line before has its name: a resumed session repeats lines.
+    /// Take the next line, and return its number. None if an earlier line has its name: a resumed session repeats
+    /// lines.
     pub fn add(&mut self, entry: Fields<'_, '_>) -> PyResult<Option<usize>> {
         let number = self.of.len();
         if let Some(name) = name_of(&mut self.ids, entry, interned!(entry.as_any().py(), "uuid"))? {
@@ -130,7 +132,7 @@ impl Nodes {
         self.of[node].is_sidechain
     }
 
-    /// Leave out what subagents wrote.
+    /// Leave out the lines of subagents.
     pub fn leave_out_sidechains(&mut self) {
         self.without_sidechains = true;
     }
@@ -139,8 +141,8 @@ impl Nodes {
         !(node.is_sidechain && self.without_sidechains)
     }
 
-    /// The positions of the lines on the branch of the newest leaf, in the order of the conversation, among those that the
-    /// model saw; None where no line names another: the order of the file is all there is.
+    /// The positions of the lines on the branch of the newest leaf, in the order of the conversation, among those that
+    /// the model saw. None if no line names another: then there is only the order of the file.
     pub fn branch(mut self, lines: &[Line<'_>]) -> PyResult<Option<Vec<usize>>> {
         if !self.of.iter().any(|node| self.is_in(node) && matches!(node.parent, Parent::Named(_))) {
             return Ok(None);
@@ -158,7 +160,7 @@ impl Nodes {
         Ok(Tree { spoken: &spoken, above: &above.of, missing: &above.missing }.branch())
     }
 
-    /// What each line that the model saw hangs on, past the lines that it did not see.
+    /// The parent of each line that the model saw, past the lines that it did not see.
     fn above(&self, spoken: usize) -> AllAbove {
         let mut missing: FxHashMap<Name, usize> = FxHashMap::default();
         let mut ranks: Vec<usize> = Vec::new();
@@ -233,7 +235,7 @@ fn name_of<'py>(ids: &mut Numbers, entry: Fields<'_, 'py>, key: &Bound<'py, PySt
 
 fn parent_of(ids: &mut Numbers, entry: Fields<'_, '_>) -> PyResult<Parent> {
     let py = entry.as_any().py();
-    // The first line after a compaction names what is before it in the second way.
+    // The first line after a compaction names its parent in the second way.
     for key in [interned!(py, "parentUuid"), interned!(py, "logicalParentUuid")] {
         if let Some(parent) = name_of(ids, entry, key)? {
             return Ok(Parent::Named(parent));
@@ -246,13 +248,13 @@ fn parent_of(ids: &mut Numbers, entry: Fields<'_, '_>) -> PyResult<Parent> {
     Ok(if is_root { Parent::Root } else { Parent::None })
 }
 
-/// Of a line whose way is being followed.
+/// Marks a line whose path is being followed.
 const ON_THE_WAY: Above = Above::Gap(usize::MAX);
 
 struct AllAbove {
-    /// Of each line that the model saw.
+    /// The line above each line that the model saw.
     of: Vec<Above>,
-    /// Of each missing line how many lines that the model saw are before the first that hangs on it.
+    /// For each missing line, the number of lines that the model saw before its first child.
     missing: Vec<usize>,
 }
 
@@ -273,9 +275,10 @@ impl Tree<'_> {
         Some(self.ordered(&way, &is_in))
     }
 
-    /// The newest line on which no other hangs: by time where all say theirs alike, else by place.
+    /// The newest line without a child: by time if all lines have one in the same form, else by place.
     ///
-    /// The result of a parallel call may be written after what the model went on with: then that is the end.
+    /// The result of a parallel call may be written after the message that the model went on with: then that is the
+    /// end.
     fn tip(&self) -> Option<usize> {
         let mut is_leaf = vec![true; self.spoken.len()];
         for above in self.above {
@@ -296,7 +299,8 @@ impl Tree<'_> {
         leaves.iter().rev().copied().find(|&leaf| goes_on(leaf)).or(Some(newest))
     }
 
-    /// Of each line the message that it belongs to with nothing behind it: a line of it, a result, what a harness added.
+    /// For each line the message that it belongs to with nothing after it: a line of it, a result, a harness's
+    /// addition.
     fn unfinished(&self) -> Vec<Option<Name>> {
         let mut known: Vec<Option<Option<Name>>> = vec![None; self.spoken.len()];
         for start in 0..self.spoken.len() {
@@ -350,7 +354,7 @@ impl Tree<'_> {
         found
     }
 
-    /// The way from a line to the first one, and which missing lines it passed.
+    /// The path from a line to the first one, and the missing lines that it passed.
     fn way(&self, tip: usize) -> (Vec<usize>, Vec<bool>) {
         let mut free: Vec<usize> = (0..=self.spoken.len()).collect(); // free[n]: one more than a line below n that is not on it
         let mut passed = vec![false; self.missing.len()];
@@ -363,7 +367,7 @@ impl Tree<'_> {
                 Above::Spoken(parent) if !is_on_way(&free, parent) => Some(parent),
                 Above::Root if self.spoken[at].is_prompt => None,
                 Above::Missing(number) => {
-                    // Behind a result it was a call, and what else hangs on it are other calls and results.
+                    // After a result it was a call, and the other children of its line are other calls and results.
                     passed[number] = self.spoken[at].is_turn();
                     before(&mut free, self.missing[number])
                 }
@@ -374,7 +378,8 @@ impl Tree<'_> {
         (way, passed)
     }
 
-    /// Add the other lines of the messages on the way, results of their calls, and what a harness adds to any of these.
+    /// Add the other lines of the messages on the path, results of their calls, and a harness's additions to any of
+    /// these.
     fn add_what_belongs(&self, way: &[usize], is_in: &mut [bool]) {
         let spoken = self.spoken;
         let messages: FxHashSet<Name> = way.iter().filter_map(|&at| spoken[at].message).collect();
@@ -397,7 +402,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Add lines of which nobody can tell that they were taken back: they hang on a line that is missing.
+    /// Add lines whose parent is missing: they may have been taken back or not.
     fn add_what_hangs_on_nothing_known(&self, passed: &[bool], is_in: &mut [bool]) {
         let mut stays: Vec<Option<bool>> = is_in.iter().map(|&is_in| is_in.then_some(false)).collect();
         for start in 0..self.spoken.len() {
@@ -411,7 +416,7 @@ impl Tree<'_> {
                 match self.above[at] {
                     Above::Spoken(parent) => at = parent,
                     Above::Root => break false,
-                    // With a result nobody takes up a conversation: its call is missing too.
+                    // No one resumes a conversation with a result: its call is missing too.
                     Above::Missing(number) => break !passed[number] || !self.spoken[at].is_turn(),
                     Above::Gap(_) => break true,
                 }
@@ -423,7 +428,8 @@ impl Tree<'_> {
         }
     }
 
-    /// The order of the file, but for a line before its parent, and for a result after what the model went on with.
+    /// The order of the file, except for a line before its parent, and for a result after the message that the model
+    /// went on with.
     fn ordered(&self, way: &[usize], is_in: &[bool]) -> Vec<usize> {
         let mut hung: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         let next_turns = self.next_turns(way);
@@ -431,7 +437,7 @@ impl Tree<'_> {
         way.iter().enumerate().for_each(|(place, &at)| {
             place_on_way.insert(at, place);
         });
-        // Per line off the way, the place on it where it hangs.
+        // Per line off the path, the place on the path of its nearest ancestor.
         let mut places: Vec<Option<Option<usize>>> = vec![None; self.spoken.len()];
         for start in (0..self.spoken.len()).filter(|&at| is_in[at]) {
             let (mut path, mut at) = (Vec::new(), start);
@@ -469,7 +475,7 @@ impl Tree<'_> {
                     continue;
                 }
                 stack.push((at, true));
-                // What is pushed last comes out first.
+                // Last in, first out.
                 stack.extend(hung.remove(&at).unwrap_or_default().into_iter().rev().map(|each| (each, false)));
                 if let Above::Spoken(parent) = self.above[at]
                     && is_in[parent]
@@ -481,7 +487,7 @@ impl Tree<'_> {
         order
     }
 
-    /// Per place on the way, the line with which the conversation goes on after that message and its results.
+    /// Per place on the path, the line with which the conversation goes on after that message and its results.
     fn next_turns(&self, way: &[usize]) -> Vec<Option<usize>> {
         let mut turns: Vec<Option<usize>> = vec![None; way.len()];
         let mut messages: Vec<Option<Name>> = vec![None; way.len()];

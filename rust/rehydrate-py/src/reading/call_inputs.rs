@@ -1,4 +1,4 @@
-//! The inputs of an entry's calls, and what signs an entry, in every format.
+//! The inputs of an entry's calls, and the signatures of an entry, in every format.
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -23,7 +23,7 @@ pub type Input<'py> =
     (Option<Bound<'py, PyString>>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyTuple>, bool);
 type Inputs<'py> = Vec<Option<Input<'py>>>;
 
-/// Types of Responses' calls that another than the client's functions and custom tools are.
+/// Types of Responses' calls that are neither the client's functions nor custom tools.
 const OTHER_CALLS: &[&str] = &[
     "mcp_call",
     "mcp_approval_request",
@@ -38,7 +38,7 @@ const OTHER_CALLS: &[&str] = &[
     "program",
 ];
 
-/// The input of each call of an entry; None for a call of a server's tool, of code, or of another format.
+/// The input of each call of an entry. None for a call of a server's tool, of code, or of another format.
 #[pyfunction]
 pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<Inputs<'py>> {
     let _running = Running::begin();
@@ -73,7 +73,7 @@ pub fn entry_inputs<'py>(format: &str, entry: &Bound<'py, PyAny>) -> PyResult<In
     }
 }
 
-/// Whether an entry holds a thought or a signature; these stay with its calls.
+/// Whether an entry holds a thought or a signature. These stay with its calls.
 pub fn entry_is_signed(format: &str, entry: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = entry.py();
     let content = match format {

@@ -5,8 +5,9 @@
 //! object as their arguments and no id, and its results no id either, but the name of the tool
 //! (<https://docs.ollama.com/capabilities/tool-calling>, 2026-11): they are paired by name and order, and break no rule.
 //!
-//! A plain list of texts is valid for every provider, so its provider is unknown. If it starts with the user, it still does
-//! after compaction: one more user turn costs little where the provider does not care, and saves the request where it does.
+//! A plain list of texts is valid for every provider, so its provider is unknown. If it starts with the user, it still
+//! does after compaction: one more user turn costs little if the provider does not care, and saves the request if it
+//! does.
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -31,7 +32,7 @@ pub fn read_plain<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Rea
     Ok(Read { speaker, link: Link::None })
 }
 
-/// Read a content, and where an entry has more fields, the pictures next to it.
+/// Read a content, and if an entry has more fields, the pictures next to it.
 fn read_content<'py>(
     body: &mut Body,
     entry: Fields<'_, 'py>,
@@ -106,7 +107,7 @@ fn read_thoughts<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
     Ok(())
 }
 
-/// Read the assistant's fields next to its content; speech without words is a medium.
+/// Read the assistant's fields next to its content. Speech without words is a medium.
 fn read_extras<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
     let py = entry.as_any().py();
     body.add(entry.get(interned!(py, "refusal"))?, PieceKind::Text, None)?;
@@ -121,7 +122,7 @@ fn read_extras<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
         body.images += u32::from(body.pieces.len() == before);
         body.is_uncommon = true;
     }
-    // Where LiteLLM puts the summaries that the provider itself wrote.
+    // The field in which LiteLLM puts the summaries that the provider itself wrote.
     if let Some(fields) = entry.get(interned!(py, "provider_specific_fields"))?
         && let Some(fields) = Fields::of(&fields)
         && let Some(blocks) = fields.get(interned!(py, "compaction_blocks"))?
@@ -133,7 +134,7 @@ fn read_extras<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
     Ok(())
 }
 
-/// A tool call: its id, and what it says.
+/// A tool call: its id, and its text.
 pub struct Call<'py> {
     pub id: Option<Bound<'py, PyString>>,
     pub said: Bound<'py, PyAny>,
@@ -198,7 +199,7 @@ pub fn answer_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PySt
     }
 }
 
-/// How an id begins that is made of a function's name: no provider makes such a string.
+/// The beginning of an id that is made of a function's name: no provider makes such a string.
 pub const FUNCTION: &str = "function_call:";
 
 /// The id that pairs the deprecated `function_call` with its `function` message.

@@ -1,7 +1,8 @@
-//! What every door checks of a caller's list: that it is one, the name of its format, its entries and who speaks in them.
+//! The checks that every entry point makes of a caller's list: that it is one, the name of its format, its entries and
+//! their roles.
 //!
-//! Reading is lenient, so that a compaction never fails on a detail it can skip. The checks of entries and roles are for doors
-//! where a wrong list would go on silently, and be refused or lost later.
+//! Reading is lenient, so that a compaction never fails on a detail it can skip. The checks of entries and roles are
+//! for entry points at which a wrong list would go on silently, and be refused or lost later.
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PySequence, PyString};
 use rehydrate_core::conversation::Role;
@@ -21,7 +22,7 @@ use crate::interned::interned;
 
 const SPEAK_BY_NAME: &str = "name who speaks by one of these";
 
-/// The format that a caller names: any value, for the error that names it.
+/// The format that a caller names. It may be any value, for the error that names it.
 pub enum Wanted<'py> {
     Detected,
     Named(Bound<'py, PyAny>),
@@ -46,7 +47,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A list of messages, read, and its entries as dicts: the same sequence if no SDK object is in it.
+/// A list of messages, read, and its entries as dicts: the same sequence if it has no SDK object.
 #[pyfunction]
 #[pyo3(signature = (messages, format=Wanted::Detected))]
 pub fn read<'py>(messages: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<(Conversation, Bound<'py, PyAny>)> {
@@ -61,7 +62,7 @@ pub fn read<'py>(messages: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<
     if !is_no_message(py, &error)? {
         return Err(error);
     }
-    // Without looking for objects first: most lists have none, and looking costs time.
+    // Without searching for objects first: most lists have none, and the search costs time.
     let dicts = as_dicts(&entries)?;
     if dicts.is(&entries) {
         return Err(error);
@@ -69,15 +70,15 @@ pub fn read<'py>(messages: &Bound<'py, PyAny>, format: Wanted<'py>) -> PyResult<
     Ok((read_entries(format.name_for(&dicts)?, &dicts)?, dicts))
 }
 
-/// The name of the format that a caller names for entries; raises UnknownFormatError.
+/// The name of the format that a caller names for entries. Raises UnknownFormatError.
 #[pyfunction]
 pub fn named_format(entries: &Bound<'_, PyAny>, format: Wanted<'_>) -> PyResult<&'static str> {
     let _running = Running::begin();
     format.name_for(entries)
 }
 
-/// The format of these messages; raises InvalidMessageError for a plain list with an unknown role, or with calls that no format
-/// can pair.
+/// The format of these messages. Raises InvalidMessageError for a plain list with an unknown role, or with calls that
+/// no format can pair.
 #[pyfunction]
 pub fn detect_format(messages: &Bound<'_, PyAny>) -> PyResult<&'static str> {
     let _running = Running::begin();
@@ -113,7 +114,7 @@ pub fn as_sequence<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyA
     Err(raise(py, "InvalidMessageError", (py.None(), "", messages, "a list of messages", remedy)))
 }
 
-/// The error of a value that is no mapping: it says how to convert it.
+/// The error of a value that isn't a mapping: it says how to convert it.
 pub fn no_mapping(value: &Bound<'_, PyAny>, index: usize, part: &str) -> PyErr {
     let py = value.py();
     let remedy = match is_langchain_message(value) {
@@ -130,7 +131,7 @@ pub fn no_mapping(value: &Bound<'_, PyAny>, index: usize, part: &str) -> PyErr {
     raise(py, "InvalidMessageError", (index, part, value, "a mapping", remedy))
 }
 
-/// The error of a value inside an entry that is no list.
+/// The error of a value inside an entry that isn't a list.
 pub fn no_list(value: &Bound<'_, PyAny>, index: usize, part: &str) -> PyErr {
     raise(value.py(), "InvalidMessageError", (index, part, value, "a list", "wrap it in a list or leave it out"))
 }
@@ -237,7 +238,7 @@ fn unknown_role(role: &Bound<'_, PyAny>, index: usize, remedy: &str) -> PyErr {
         _ => "",
     };
     let remedy = if meant.is_empty() { remedy.to_owned() } else { format!("did you mean '{meant}'?") };
-    // Long enough for a word that names a speaker: whatever else is there is not repeated in a log.
+    // Long enough for a word that names a speaker. Anything longer is not repeated in a log.
     let shown = || {
         let shortened = py.import("reprlib")?.getattr("Repr")?.call0()?;
         shortened.setattr("maxstring", 14)?;

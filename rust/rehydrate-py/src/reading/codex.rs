@@ -1,8 +1,9 @@
 //! Codex' rollouts: lines around items of Responses.
 //!
-//! The model saw the `response_item` lines. All others (`session_meta`, `turn_context`, `event_msg`) are ignored, and so are
-//! snapshots of files, and the turns that the user took back (an event `thread_rolled_back`). A `compacted` line is a
-//! message that Codex writes in the user's name: its summary, with the state that the provider keeps of what was before.
+//! The model saw the `response_item` lines. All others (`session_meta`, `turn_context`, `event_msg`) are ignored, and
+//! so are snapshots of files, and the turns that the user took back (an event `thread_rolled_back`). A `compacted` line
+//! is a message that Codex writes in the user's name: its summary, with the state that the provider keeps of earlier
+//! messages.
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString, PyTuple};
 
@@ -16,7 +17,7 @@ use crate::interned::interned;
 /// The types of lines.
 pub const LINES: &[&str] = &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
 const UNSEEN: &[&str] = &["ghost_snapshot", "other"];
-/// Beginnings of what Codex writes in the user's name.
+/// Beginnings of texts that Codex writes in the user's name.
 const WRITTEN: &[&str] = &[
     "<environment_context>",
     "<user_instructions>",
@@ -31,14 +32,14 @@ const WRITTEN: &[&str] = &[
 ];
 
 /// A line that the model saw, as Python takes it: its index, its item, the path of the item in it, and whether it is a turn
-/// of the user's.
+/// of the user.
 type Shown<'py> = (usize, Bound<'py, PyAny>, Bound<'py, PyTuple>, bool);
 
 const ITEM: &[&str] = &["payload"];
 const SUMMARY: &[&str] = &["payload", "message"];
 
-/// A line that the model saw, on whatever branch it is; None for any other. Raises InvalidMessageError for an entry that is
-/// no line of a rollout.
+/// A line that the model saw, on any branch. None for any other. Raises InvalidMessageError for an entry that isn't a
+/// line of a rollout.
 pub fn codex_line<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Shown<'py>>> {
     let py = entry.py();
     let line = Fields::needed(entry, index, String::new)?;
@@ -90,7 +91,7 @@ fn is_turn(item: Fields<'_, '_>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// The content of Codex' summary: its words, and the state that the provider keeps.
+/// The content of Codex's summary: its words, and the state that the provider keeps.
 fn summary<'py>(payload: Fields<'_, 'py>) -> PyResult<Bound<'py, PyList>> {
     let py = payload.as_any().py();
     let content = PyList::empty(py);
@@ -114,8 +115,8 @@ fn summary<'py>(payload: Fields<'_, 'py>) -> PyResult<Bound<'py, PyList>> {
     Ok(content)
 }
 
-/// The lines of the conversation: those that the model saw, less what was taken back. Raises InvalidMessageError for an
-/// entry that is no line of a rollout.
+/// The lines of the conversation: those that the model saw, without those taken back. Raises InvalidMessageError for an
+/// entry that isn't a line of a rollout.
 pub fn codex_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Shown<'py>>> {
     let entries = entries.try_iter()?.collect::<PyResult<Vec<_>>>()?;
     for (index, entry) in entries.iter().enumerate() {
@@ -165,7 +166,7 @@ pub fn items<'py>(entries: &Bound<'py, PyAny>) -> PyResult<(Vec<Numbered<'py>>, 
     Ok((lines.into_iter().map(|(index, item, _, is_turn)| (index, item, is_turn)).collect(), ignored))
 }
 
-/// The path of each text of a line's item; None where it must not change.
+/// The path of each text of a line's item; None if it must not change.
 pub fn places<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
     let Some((_, item, path, _)) = codex_line(entry, index)? else { return Ok(Vec::new()) };
     if path.len() == SUMMARY.len() {
@@ -185,7 +186,8 @@ pub fn places<'py>(entry: &Bound<'py, PyAny>, index: usize) -> PyResult<Vec<Opti
     found.map(|place| place.map(whole).transpose()).collect()
 }
 
-/// Whether each line is still there: some are turns of the user's, others take back so many turns, with all behind them.
+/// Whether each line is still there: some are turns of the user, others take back a number of turns with all after
+/// them.
 pub fn codex_kept(turns: Vec<bool>, taken_back: Vec<usize>) -> Vec<bool> {
     let mut is_kept = vec![true; turns.len()];
     let mut open_turns = Vec::new();
@@ -201,7 +203,7 @@ pub fn codex_kept(turns: Vec<bool>, taken_back: Vec<usize>) -> Vec<bool> {
     is_kept
 }
 
-/// How many turns of the user's a line takes back.
+/// The number of user turns that a line takes back.
 pub fn codex_turns_taken_back(entry: &Bound<'_, PyAny>) -> PyResult<usize> {
     let py = entry.py();
     let line = Fields::needed(entry, 0, String::new)?;

@@ -13,7 +13,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Group the messages of a draft: calls with their answers, and what `links` joins besides, by position.
+    /// Group the messages of a draft: calls with their answers, and the messages that `links` joins in addition, by
+    /// position.
     pub fn group(draft: Draft, links: &[(usize, usize)]) -> Self {
         let (mut calls, mut answers) = (0, 0);
         let ids = draft.rows.iter().map(|row| {
@@ -40,7 +41,7 @@ impl Columns {
         self.units.len()
     }
 
-    /// How many roles there are.
+    /// The number of roles.
     pub fn role_len(&self) -> usize {
         self.of.roles.len()
     }
@@ -69,7 +70,7 @@ impl Columns {
         self.of.rows.iter().rev().find(|row| self.role_of(row) == role).map(|row| row.index)
     }
 
-    /// The indices of messages with so many calls at least.
+    /// The indices of messages with at least this many calls.
     pub fn indices_with_calls(&self, least: usize) -> impl Iterator<Item = usize> {
         (0..self.of.rows.len()).filter(move |&at| self.calls(at).len() >= least).map(|at| self.of.rows[at].index)
     }
@@ -99,7 +100,7 @@ impl Columns {
         &self.of.answers[start..self.of.rows[at].answers_end]
     }
 
-    /// Whether a message holds nothing but thinking, which may have no text.
+    /// Whether a message only holds thinking, which may have no text.
     pub fn only_thinks(&self, at: usize) -> bool {
         let thinks = self.pieces(at).iter().all(|(_, kind)| *kind == PieceKind::Thinking);
         thinks && self.calls(at).is_empty() && self.answers(at).is_empty() && self.of.rows[at].images == 0
@@ -124,7 +125,7 @@ impl Columns {
     }
 }
 
-/// Whether nothing is left of a text once Python strips it. Four separators are white space to Python alone.
+/// Whether nothing is left of a text once Python strips it. Four separators are white space only to Python.
 pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }

@@ -1,6 +1,7 @@
-//! A caller's list, read: what its messages and units are, and what is asked of all of them at once.
+//! A caller's list, read: its messages and units, and questions about all of them at once.
 //!
-//! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` what the methods say of many lists.
+//! `tests/formats/test_conversation.py` has the laws, and `tests/golden/readings.jsonl` the results of the methods for
+//! many lists.
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -23,16 +24,17 @@ use crate::interned::interned;
 
 /// A caller's list, read: `messages` in order, partitioned into `units` by first member.
 ///
-/// `ignored` are the indices of entries that are not messages (progress lines of a transcript); every index of the list is
-/// in exactly one unit or in `ignored`. `user_first` says whether the provider wants the first message to be the user's.
-/// `bound` are the indices of messages that are always kept. They refer to data of the provider (an earlier response, a
-/// compaction), or the provider refuses the rest without them (a thought without text that begins an open tool loop).
+/// `ignored` are the indices of entries that are not messages (progress lines of a transcript). Every index of the list
+/// is in exactly one unit or in `ignored`. `user_first` says whether the provider wants the first message to be the
+/// user's. `bound` are the indices of messages that are always kept: they refer to data of the provider (an earlier
+/// response, a compaction), or the provider refuses the rest without them (a thought without text that begins an open
+/// tool loop).
 ///
-/// `opening` are those of the bound ones that are kept only for the thought that begins an open tool loop. `unknown` are the
-/// types of blocks that no format knows, and how many there are: they are counted by what can be read in them.
+/// `opening` are those of the bound ones that are only kept for the thought that begins an open tool loop. `unknown`
+/// are the unknown types of blocks, with their numbers. They are counted by their readable parts.
 ///
-/// It holds columns, as the engine takes them. Named tuples are made of them once somebody asks: making thousands of them
-/// in every call would take longer than the engine does.
+/// It holds columns, as the engine takes them. Named tuples are made of them on demand: making thousands of them in
+/// every call would take longer than the engine does.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Conversation {
     pub columns: Arc<Columns>,
@@ -56,8 +58,8 @@ impl Conversation {
         self.facts.user_first
     }
 
-    /// Whether the prompt may begin with a unit. Where an assistant's message is one unit with the user's after it, nothing
-    /// but the first message can lead, so a blank one may.
+    /// Whether the prompt may begin with a unit. If an assistant's message is one unit with the user's after it, only
+    /// the first message can lead, so a blank one may.
     pub fn may_lead(&self, unit: usize) -> bool {
         let of = &self.columns;
         let is_first = || of.units.members(unit).first().is_some_and(|&at| of.is_users(at));
@@ -86,7 +88,7 @@ impl Conversation {
         &self.facts.format
     }
 
-    /// Messages to count: each is a unit by itself, and nothing else is known of them.
+    /// Messages to count: each is a unit by itself, without other facts.
     pub fn alone(draft: Draft) -> Self {
         let units = Units::single(draft.len());
         Self::of(Columns { of: draft, units }, Facts::default())
@@ -101,7 +103,7 @@ impl Conversation {
         Ok(Self::alone(draft))
     }
 
-    /// Messages in units; nothing else is known of them.
+    /// Messages in units, without other facts.
     pub fn in_units(columns: Columns) -> Self {
         Self::of(columns, Facts::default())
     }
@@ -128,7 +130,7 @@ impl Conversation {
 
 #[pymethods]
 impl Conversation {
-    /// Hold these `Message`s, in these `Unit`s; without them each is a unit by itself.
+    /// Hold these `Message`s, in these `Unit`s. Without units each message is one by itself.
     #[new]
     #[pyo3(signature = (format, messages, units=None, ignored=Vec::new(), user_first=false, bound=Vec::new()))]
     fn made_of(
@@ -185,20 +187,20 @@ impl Conversation {
         Self::of(self.columns.clone(), facts)
     }
 
-    /// The same conversation with other messages in place of those of these indices; its units stay.
+    /// The same conversation with other messages in place of those with these indices. Its units stay.
     fn with_messages(&self, py: Python<'_>, messages: HashMap<usize, Bound<'_, PyTuple>>) -> PyResult<Self> {
         let _running = Running::begin();
         derived::with_messages(self, py, &messages)
     }
 
-    /// These messages with those of another list after them, whose indices go on from `start`. Of their units nothing is
-    /// known: each message is one by itself. None where the others, read alone, are not what they are after these.
+    /// These messages with those of another list after them, whose indices go on from `start`. Their units are unknown:
+    /// each message is one by itself. None if the others, read alone, are not the same as after these.
     fn followed_by(&self, py: Python<'_>, other: &Self, start: usize) -> Option<Self> {
         derived::followed_by(self, py, other, start)
     }
 
-    /// These messages without the texts of those that call tools with long inputs: these texts are no strings of Python's,
-    /// so nobody else holds them. Of units nothing is known.
+    /// These messages without the texts of those that call tools with long inputs: these texts aren't Python strings,
+    /// so nothing else holds them. Units are unknown.
     fn light(&self, py: Python<'_>) -> Self {
         derived::light(self, py)
     }
@@ -236,7 +238,7 @@ impl Conversation {
         (0..self.all().len()).flat_map(ids).collect()
     }
 
-    /// The same conversation, read of a part of a list: `indices` are those that the entries of the part have in the list.
+    /// The same conversation, read from a part of a list. `indices` are those of the part's entries in the list.
     pub(super) fn renumbered(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
         let _running = Running::begin();
         derived::renumbered(self, py, &indices)
@@ -316,13 +318,13 @@ impl Conversation {
         self.made(&Make::new(py)?, at)
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[getter]
     fn message_count(&self) -> usize {
         self.all().len()
     }
 
-    /// How many units there are.
+    /// The number of units.
     #[getter]
     fn unit_count(&self) -> usize {
         self.columns.unit_len()
@@ -352,7 +354,7 @@ impl Conversation {
         Ok(self.columns.units.unit_of().iter().map(|&unit| kept_units[unit]).collect())
     }
 
-    /// Index and text of each user's message of one text that is a unit by itself, if the text begins like this.
+    /// Index and text of each message of the user with one text that is a unit by itself, if the text begins like this.
     fn lone_texts<'py>(&self, py: Python<'py>, beginning: &str) -> Vec<(usize, Bound<'py, PyString>)> {
         let of = &self.columns;
         let lone = (0..of.unit_len()).filter_map(|unit| match *of.units.members(unit) {
@@ -379,7 +381,7 @@ impl Conversation {
         self.last_turn().map(|at| self.message(py, at)).transpose()
     }
 
-    /// The text of the last user turn; "" where there is none.
+    /// The text of the last user turn. "" if there is none.
     pub fn last_user_text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         let Some(message) = self.last_user_message(py)? else { return Ok(PyString::new(py, "")) };
         let text = message.getattr(interned!(py, "text"))?;
@@ -396,8 +398,8 @@ impl Conversation {
         Some(self.unit(reply))
     }
 
-    /// The units that are always kept, with the reason: system, last user turn, open tool loop and the turn it works on,
-    /// bound ones.
+    /// The units that are always kept, with the reason: system, last user turn, open tool loop and its user turn, bound
+    /// ones.
     ///
     /// `thoughts=False` leaves out those kept only for the thinking that begins a loop.
     #[pyo3(signature = (*, thoughts=true))]
@@ -425,7 +427,7 @@ impl Conversation {
         Ok(unit_of)
     }
 
-    /// The units of these indices, ascending; ignored entries have none.
+    /// The units of these indices, ascending. Ignored entries have none.
     fn units_holding(&self, indices: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         let _running = Running::begin();
         Ok(self.units_of(&indices.try_iter()?.map(|index| index?.extract()).collect::<PyResult<_>>()?))

@@ -1,4 +1,4 @@
-//! The format of a list, by what only one format can hold.
+//! The format of a list, by content that only one format can hold.
 //!
 //! The first entry that only one format can hold decides, else the first hint. In the order of detection: a gateway's
 //! message with both `tool_calls` and thinking blocks is paired by its `tool_calls`, so chat comes before Anthropic.
@@ -13,7 +13,7 @@ use super::{ai_sdk, codex, first_telling, gemini, responses};
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
 
-/// How strongly an entry shows the format of its list.
+/// The strength of an entry's evidence for the format of its list.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Evidence {
     None,
@@ -65,7 +65,7 @@ static CHAT_KEYS: [Interned; 6] = [
     Interned::new("refusal"),
 ];
 
-/// The name of the format of these entries, and whether an entry proves it; "plain" where none shows another one.
+/// The name of the format of these entries, and whether an entry proves it. "plain" if none shows another one.
 #[pyfunction]
 pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
     let _running = Running::begin();
@@ -92,7 +92,7 @@ pub fn format_of(entries: &Bound<'_, PyAny>) -> PyResult<(&'static str, bool)> {
     Ok((hinted.unwrap_or("plain"), false))
 }
 
-/// The other format that an entry of a list in this one can only be of; None where it may be of this one.
+/// The only other format that an entry of a list in this one can be of. None if it may be of this one.
 pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'static str>> {
     let Some(entry) = Entry::of(raw)? else {
         return Ok(if name != "langchain" && is_langchain_message(raw)? { Some("langchain") } else { None });
@@ -105,7 +105,7 @@ pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'sta
         if (name, other) == ("openai_chat", "anthropic") && entry.has_only_thinking()? {
             continue; // as some gateways write it
         }
-        // Anthropic would be sent `tool_calls` next to its own blocks, chat a Responses message.
+        // Otherwise Anthropic would be sent `tool_calls` next to its own blocks, and chat a Responses message.
         let are_apart = matches!((name, other), ("anthropic", "openai_chat") | ("openai_chat", "openai_responses"));
         if !is_own || are_apart {
             return Ok(Some(other));
@@ -114,7 +114,7 @@ pub fn other_format(raw: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<&'sta
     entry.other_by_details(name)
 }
 
-/// Whether a file has its media type next to its data, as the AI SDK's has.
+/// Whether a file has its media type next to its data, as in the AI SDK.
 fn is_ai_sdks_file(part: Fields<'_, '_>) -> PyResult<bool> {
     let py = part.as_any().py();
     Ok(part.has(interned!(py, "mediaType"))? && part.has(interned!(py, "data"))?)
@@ -140,7 +140,7 @@ impl<'a, 'py> Entry<'a, 'py> {
         self.content.as_ref().is_some_and(is_list)
     }
 
-    /// Whether a part is so, given its type.
+    /// Whether `is_so` holds for a part, given its type.
     fn any_part(&self, is_so: impl Fn(Fields<'_, 'py>, &str) -> PyResult<bool>) -> PyResult<bool> {
         for part in &self.parts {
             if let Some(part) = Fields::of(part)
@@ -301,7 +301,7 @@ impl<'a, 'py> Entry<'a, 'py> {
         Ok(if is_hint { Evidence::Hint } else { Evidence::None })
     }
 
-    /// Proof: parts, and not a content, of which one has a key of Gemini's or is no mapping. Hint: no part at all.
+    /// Proof: parts, and not a content, of which one has a key of Gemini's or isn't a mapping. Hint: no part at all.
     fn gemini(&self) -> PyResult<Evidence> {
         let py = self.py();
         let Some(parts) = self.fields.get(interned!(py, "parts"))? else { return Ok(Evidence::None) };
@@ -371,7 +371,7 @@ impl<'a, 'py> Entry<'a, 'py> {
         Ok(found)
     }
 
-    /// The format of an entry whose fields are no proof for a list, but break a request.
+    /// The format of an entry whose fields aren't proof for a list, but break a request.
     fn other_by_details(&self, name: &str) -> PyResult<Option<&'static str>> {
         match name {
             "openai_chat" if self.fields.kind()?.name() == "message" => return Ok(Some("openai_responses")),

@@ -10,10 +10,10 @@ use crate::exit::Running;
 use crate::interned::{Interned, interned};
 use crate::writing::dict;
 
-/// The depth of nested values that are searched; a block in a tool result is three levels down.
+/// The depth to which nested values are searched. A block in a tool result is three levels down.
 const MAX_DEPTH: usize = 6;
 
-/// The entries with dicts for an SDK's objects; the same sequence where there are none.
+/// The entries with dicts for an SDK's objects; the same sequence if there are none.
 ///
 /// Raises InvalidMessageError for a whole response and for an object that cannot be read.
 #[pyfunction]
@@ -38,12 +38,12 @@ pub fn as_dicts<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>>
     if is_changed { Ok(PyList::new(entries.py(), read)?.into_any()) } else { Ok(entries.clone()) }
 }
 
-/// A value with dicts for an SDK's objects in it; the same value where there are none.
+/// A value with dicts for an SDK's objects in it; the same value if there are none.
 fn as_dict<'py>(value_of: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
     Ok(value(value_of, index, 1)?.unwrap_or_else(|| value_of.clone()))
 }
 
-/// The value with dicts for objects; None where it holds none.
+/// The value with dicts for objects; None if it holds none.
 fn value<'py>(of: &Bound<'py, PyAny>, index: usize, depth: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     if depth > MAX_DEPTH || is_scalar(of) {
         return Ok(None);
@@ -98,7 +98,7 @@ fn is_model(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(dump.is_some_and(|dump| dump.is_callable()) && !value.is_instance_of::<PyType>() && Fields::of(value).is_none())
 }
 
-/// What to pass in place of a whole response, by the list that it holds.
+/// The field to pass instead of a whole response, by the list that it holds.
 static WHOLE_RESPONSES: [(Interned, &str); 3] = [
     (Interned::new("choices"), "pass its choices[0].message"),
     (Interned::new("output"), "pass its output, item by item"),

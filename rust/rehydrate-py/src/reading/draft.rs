@@ -7,7 +7,7 @@ use rehydrate_core::conversation::{PieceKind, Role};
 use super::blocks::Body;
 use super::strings::{Id, Source};
 
-/// One message; its pieces, calls and answers end where it says, and begin where those of the one before end.
+/// One message. Its pieces, calls and answers end where it says, and begin where those of the one before end.
 #[derive(Clone, Copy, Default)]
 pub struct Row {
     pub index: usize,
@@ -17,9 +17,9 @@ pub struct Row {
     pub is_user_turn: bool,
     /// Whether it holds no thought: nothing can be stripped from it.
     pub is_thoughtless: bool,
-    /// Whether it has nothing but texts, calls, results, thoughts and media.
+    /// Whether it only has texts, calls, results, thoughts and media.
     pub is_common: bool,
-    /// Whether its texts were left out, to be read again where they are wanted.
+    /// Whether its texts were left out, to be read again when they are needed.
     pub is_light: bool,
     pub pieces_end: usize,
     pub calls_end: usize,
@@ -49,7 +49,7 @@ impl Named {
     }
 }
 
-/// Who speaks in a message.
+/// The speaker of a message.
 pub struct Speaker<'py> {
     pub role: Role,
     pub shown: Bound<'py, PyString>,
@@ -93,7 +93,7 @@ impl Draft {
         self.answers.len() > before
     }
 
-    /// Append what was read of an entry, as a message of this speaker's.
+    /// Append the data of an entry, as a message of this speaker.
     pub fn close(&mut self, body: &mut Body, speaker: &Speaker<'_>, is_user_turn: bool) -> PyResult<()> {
         self.pieces.append(&mut body.pieces);
         if !body.calls.is_empty() {
@@ -115,7 +115,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Append a row to whose message all belongs that was appended since the last.
+    /// Append a row for a message of everything that was appended since the last.
     fn end(&mut self, row: Row) {
         let (pieces_end, calls_end, answers_end) = (self.pieces.len(), self.calls.len(), self.answers.len());
         self.rows.push(Row { pieces_end, calls_end, answers_end, ..row });
@@ -144,7 +144,7 @@ impl Draft {
         self.roles.len() - 1
     }
 
-    /// The first messages of a draft, so many.
+    /// The first `messages` of a draft.
     pub fn beginning(&self, py: Python<'_>, messages: usize) -> Self {
         let (pieces, calls, answers) = self.ends_before(messages);
         let mut rows = Vec::with_capacity(self.rows.len() + 8);
@@ -158,7 +158,7 @@ impl Draft {
         }
     }
 
-    /// Where the pieces, the calls and the answers of the message at a position begin.
+    /// The beginnings of the pieces, the calls and the answers of the message at a position.
     fn ends_before(&self, at: usize) -> (usize, usize, usize) {
         let before = at.checked_sub(1).map(|before| &self.rows[before]);
         before.map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end))
@@ -184,7 +184,7 @@ impl Draft {
         self.copy_part(py, other, at, pieces);
     }
 
-    /// Append a part of the message at a position of another draft: these pieces, and none of its calls and answers.
+    /// Append a part of the message at a position of another draft: these pieces, without its calls and answers.
     pub fn copy_part(
         &mut self,
         py: Python<'_>,
@@ -197,7 +197,7 @@ impl Draft {
         self.end(Row { role, ..row });
     }
 
-    /// Make one message of the last ones, so many.
+    /// Make one message of the last `messages`.
     pub fn join_last(&mut self, messages: usize) {
         let first = self.rows.len().saturating_sub(messages);
         let images = self.rows[first..].iter().fold(0, |images: u32, row| images.saturating_add(row.images));

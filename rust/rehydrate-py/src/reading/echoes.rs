@@ -1,4 +1,4 @@
-//! What repeats in the tool results of a history, found once for each message and kept for the next prompt.
+//! Repeats in the tool results of a history, found once for each message and kept for the next prompt.
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,22 +19,22 @@ use crate::errors::detached;
 use crate::exit::Running;
 use crate::interned::interned;
 
-/// How many conversations are remembered.
+/// The number of conversations that are remembered.
 const MAX_CONVERSATIONS: usize = 8;
 /// Characters of a role that are shown.
 const LONGEST_ROLE: usize = 40;
 
-/// What the messages of a history are known by.
+/// The hashes of a history's messages.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct RowHashes(Vec<u64>);
 
-/// One conversation, read message by message. Each message's echoes depend on earlier messages only.
+/// One conversation, read message by message. Each message's echoes only depend on earlier messages.
 struct Reading {
     format: String,
     seen: SeenLines<Seen>,
     tools: ToolNames,
     hashes: Vec<u64>,
-    /// How many lines were seen before each message, and the message's echoes.
+    /// The number of lines that were seen before each message, and the message's echoes.
     rows: Vec<(u32, Vec<Py<ShortenedText>>)>,
 }
 
@@ -44,12 +44,12 @@ impl Reading {
         Self { format, seen: SeenLines::new(least), tools, hashes, rows }
     }
 
-    /// How many messages this conversation and that one begin with alike.
+    /// The number of first messages that both conversations have.
     fn shared(&self, hashes: &[u64]) -> usize {
         self.hashes.iter().zip(hashes).take_while(|(one, other)| one == other).count()
     }
 
-    /// A conversation of the first messages of this one, so many.
+    /// The first `count` messages of this conversation.
     fn beginning(&self, py: Python<'_>, count: usize) -> Self {
         let lines = self.rows.get(count).map_or(self.seen.count(), |(lines, _)| *lines);
         let row = |(lines, echoes): &(u32, Vec<Py<ShortenedText>>)| {
@@ -69,14 +69,14 @@ impl Reading {
 struct Looked<'a, 'py> {
     rows: &'a Conversation,
     entries: &'a Bound<'py, PyTuple>,
-    /// The function of the format that says where the texts of an entry are.
+    /// The format's function for the places of the texts of an entry.
     places: &'a Bound<'py, PyAny>,
     /// The positions of the entries that an earlier pass has changed.
     changed: HashSet<usize>,
 }
 
 impl Looked<'_, '_> {
-    /// What a message is known by.
+    /// The hash of a message.
     fn hash(&self, py: Python<'_>, at: usize) -> PyResult<u64> {
         let (columns, row, mut hasher) = (&self.rows.columns, &self.rows.all()[at], FxHasher::default());
         let state = (row.index, row.images, row.is_user_turn, self.changed.contains(&row.index));
@@ -165,7 +165,7 @@ impl Looked<'_, '_> {
 /// The echoes of an entry, by its position.
 type Found = Vec<(usize, Vec<Py<ShortenedText>>)>;
 
-/// Finds what repeats in tool results; the last conversations are remembered.
+/// Finds repeats in tool results. The last conversations are remembered.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Echoes {
     least: usize,
@@ -177,7 +177,7 @@ impl Echoes {
         self.readings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Take this conversation out of the list, so that no other thread has it; or make one. None where fewer messages than
+    /// Take this conversation out of the list, so that no other thread has it, or make one. None if fewer messages than
     /// `needed` are known.
     fn taken(
         &self,
@@ -215,8 +215,9 @@ impl Echoes {
         Self { least: least_characters, readings: Mutex::default() }
     }
 
-    /// What the messages are known by, and the echoes of each entry from `start` on that has some. `known` is what those
-    /// before are known by. None and nothing where these were forgotten: then all must be looked through.
+    /// The hashes of the messages, and the echoes of each entry from `start` on that has some. `known` holds the hashes
+    /// of the messages before `start`. Returns None and nothing if these were forgotten: then all messages must be
+    /// searched.
     #[expect(clippy::too_many_arguments, reason = "a history, and what is known of it")]
     fn find(
         &self,

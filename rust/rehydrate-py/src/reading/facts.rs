@@ -1,4 +1,4 @@
-//! What is found out about a list in addition to its messages.
+//! Facts about a list that its messages do not hold.
 use std::collections::BTreeSet;
 
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 
 use super::blocks::Body;
 
-/// What was found out about the list as a whole.
+/// Facts about the list as a whole.
 #[derive(Default)]
 pub struct Facts {
     pub format: String,
@@ -30,7 +30,7 @@ impl Facts {
     }
 }
 
-/// What was found out about a list in addition to its messages.
+/// Facts about a list that its messages do not hold.
 #[derive(Default)]
 pub struct Notes {
     /// The index of the last entry with a summary that the provider itself wrote.
@@ -41,7 +41,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Note what was found in an entry. What nobody can read may be state too.
+    /// Note the facts of an entry. An unreadable block may be state too.
     pub fn take(&mut self, py: Python<'_>, body: &mut Body) -> PyResult<()> {
         if body.has_state {
             self.state = Some(body.index);
@@ -60,7 +60,7 @@ impl Notes {
         Ok(())
     }
 
-    /// The facts of the list; the provider ignores all before its last summary.
+    /// The facts of the list. The provider ignores everything before its last summary.
     pub fn facts(mut self, format: &str) -> Facts {
         self.bound.extend(self.state);
         let bound = self.bound.into_iter().collect();

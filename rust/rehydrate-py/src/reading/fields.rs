@@ -1,4 +1,4 @@
-//! The caller's mappings and lists, of whatever class, and what is said of values that are neither.
+//! The caller's mappings and lists, of any class, and the errors for values that are neither.
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::errors::raise;
 use crate::exit::Running;
 use crate::interned::interned;
 
-/// What `str` makes of a value; of a number of more digits than it takes, the hexadecimal one.
+/// `str(value)`. A number with more digits than `str` accepts is written in hexadecimal.
 pub fn string_of<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     match value.str() {
         Err(_) if value.is_exact_instance_of::<PyInt>() => {
@@ -42,7 +42,7 @@ impl<'a, 'py> Fields<'a, 'py> {
         }
     }
 
-    /// The value under a key; None where it is not there, or null.
+    /// The value under a key; None if it is not there, or null.
     pub fn get(self, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = match self.0.cast_exact::<PyDict>() {
             Ok(dict) => dict.get_item(key)?,
@@ -56,7 +56,7 @@ impl<'a, 'py> Fields<'a, 'py> {
         Ok(self.get(key)?.and_then(|value| value.cast_into().ok()))
     }
 
-    /// The string under a key, if it is of no other class that derives from `str`.
+    /// The string under a key, if it is not of another class that derives from `str`.
     pub fn exact_text(self, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyString>>> {
         Ok(self.get(key)?.and_then(|value| value.cast_into_exact().ok()))
     }
@@ -66,7 +66,7 @@ impl<'a, 'py> Fields<'a, 'py> {
         self.get(key)?.map_or(Ok(false), |value| value.is_truthy())
     }
 
-    /// The type of a block; none where it has none, or one that is no string.
+    /// The type of a block. None if it has none, or one that isn't a string.
     pub fn kind(self) -> PyResult<Kind<'py>> {
         Ok(Kind(self.text(interned!(self.0.py(), "type"))?))
     }
@@ -79,7 +79,7 @@ impl<'a, 'py> Fields<'a, 'py> {
         self.0.cast_exact::<PyDict>().map_or_else(|_| self.0.len(), |dict| Ok(dict.len()))
     }
 
-    /// Whether it is exactly a dict, of at most so many keys.
+    /// Whether it is exactly a dict, of at most this many keys.
     pub fn is_small(self, keys: usize) -> bool {
         self.0.cast_exact::<PyDict>().is_ok_and(|dict| dict.len() <= keys)
     }
@@ -151,7 +151,7 @@ pub fn is_list(value: &Bound<'_, PyAny>) -> bool {
     value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
 }
 
-/// The values of a list or a tuple; none of anything else.
+/// The values of a list or a tuple. None for anything else.
 pub fn listed<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     match value.filter(|value| is_list(value)) {
         Some(value) => value.try_iter()?.collect(),
@@ -166,7 +166,7 @@ pub fn wrong_content(content: &Bound<'_, PyAny>, index: usize, part: &str) -> Py
     raise(content.py(), "InvalidMessageError", (index, part, content, expected, remedy))
 }
 
-/// The entry with these texts or inputs at their paths; the entry itself never changes.
+/// The entry with these texts or inputs at their paths. The entry itself never changes.
 #[pyfunction]
 pub fn replace_texts<'py>(entry: &Bound<'py, PyAny>, texts: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
@@ -218,7 +218,7 @@ fn replaced<'py>(value: &Bound<'py, PyAny>, texts: Vec<AtPath<'py>>) -> PyResult
     if value.is_instance_of::<PyTuple>() { Ok(copy.cast::<PyList>()?.to_tuple().into_any()) } else { Ok(copy) }
 }
 
-/// What a function of `rehydrate.formats._reading` returns.
+/// Calls a function of `rehydrate.formats._reading`.
 pub fn python<'py>(py: Python<'py>, function: &str, arguments: impl PyCallArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
     py.import("rehydrate.formats._reading")?.getattr(function)?.call1(arguments)
 }

@@ -1,11 +1,11 @@
-//! Gemini's `contents`: each part has one key that says what it holds, camelCase as REST has it or `snake_case` as
-//! google-genai's `model_dump` gives it.
+//! Gemini's `contents`: each part has one key for its kind, in camelCase as in REST or in `snake_case` as in
+//! google-genai's `model_dump`.
 //!
-//! The keys are those of google-genai 2.34 (2026-11). A response answers a call by its id. Where one of both has none, it
-//! answers the first of its name: the API takes both, and `Part.from_function_response` has no id.
+//! The keys are those of google-genai 2.34 (2026-11). A response answers a call by its id. If one of them has none, it
+//! answers the first of its name: the API accepts both, and `Part.from_function_response` has no id.
 //!
-//! A turn with calls must come after a user's, so a content of the model's and the one after it are one unit. A content of
-//! the `system` role at the beginning is for `systemInstruction`.
+//! A turn with calls must come after a user's, so a content of the model and the one after it are one unit. A content
+//! of the `system` role at the beginning is for `systemInstruction`.
 use std::collections::{HashMap, VecDeque};
 
 use pyo3::prelude::*;
@@ -56,7 +56,7 @@ pub static MIME_TYPE: Key = Key::new("mimeType", "mime_type");
 pub static FILE_URI: Key = Key::new("fileUri", "file_uri");
 pub static DISPLAY_NAME: Key = Key::new("displayName", "display_name");
 
-/// The keys that say what a part holds.
+/// The keys for the kind of a part.
 static KEYS: [(Key, Is); 9] = [
     (Key::new("functionCall", "function_call"), Is::Call),
     (Key::new("functionResponse", "function_response"), Is::Response),
@@ -69,7 +69,7 @@ static KEYS: [(Key, Is); 9] = [
     (Key::new("toolResponse", "tool_response"), Is::Readable),
 ];
 
-/// What a part holds.
+/// The kind of data in a part.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Is {
     Text,
@@ -77,18 +77,18 @@ pub enum Is {
     Response,
     Inline,
     File,
-    /// What the provider's own tools do.
+    /// Calls and results of the provider's own tools.
     Readable,
 }
 
-/// What a part holds: the key under which it is, and the value.
+/// The data of a part: its key and its value.
 pub struct Data<'py> {
     pub is: Is,
     pub key: &'static str,
     pub value: Bound<'py, PyAny>,
 }
 
-/// All that a part holds; none where it has a type, as other formats' parts have.
+/// All data in a part. None if it has a type, as other formats' parts have.
 pub fn all_data<'py>(part: Fields<'_, 'py>) -> PyResult<Vec<Data<'py>>> {
     let mut found = Vec::new();
     if part.kind()?.0.is_none() {
@@ -99,7 +99,7 @@ pub fn all_data<'py>(part: Fields<'_, 'py>) -> PyResult<Vec<Data<'py>>> {
     Ok(found)
 }
 
-/// What a part holds first.
+/// The first data in a part.
 pub fn data_of<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Data<'py>>> {
     Ok(all_data(part)?.into_iter().next())
 }
@@ -109,7 +109,7 @@ pub fn is_thought(part: Fields<'_, '_>) -> PyResult<bool> {
     Ok(part.kind()?.0.is_none() && part.is_set(interned!(part.as_any().py(), "thought"))?)
 }
 
-/// The parts of a content: a string is one text. Where there are none, those under `content`.
+/// The parts of a content: a string is one text. If there are none, those under `content`.
 pub fn parts_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let py = entry.as_any().py();
     let (parts, content) = (entry.get(interned!(py, "parts"))?, entry.get(interned!(py, "content"))?);
@@ -124,7 +124,7 @@ pub fn parts_of<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Bound
     Err(raise(py, "InvalidMessageError", (index, "parts", text, "a list of Gemini's parts", remedy)))
 }
 
-/// Who speaks: the user where no role is there.
+/// The speaker: the user if there is no role.
 pub fn speaker<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'py>> {
     let py = entry.as_any().py();
     let Some(role) = entry.get(interned!(py, "role"))? else {
@@ -138,18 +138,18 @@ pub fn speaker<'py>(entry: Fields<'_, 'py>, index: usize) -> PyResult<Speaker<'p
     }
 }
 
-/// The calls of the last turn of the model's that wait for their responses, and the ids of pairs without one.
+/// The calls of the last turn of the model that wait for their responses, and the ids of pairs without one.
 #[derive(Default)]
 pub struct Waiting {
     /// The id of each call, until it is answered.
     calls: Vec<Option<Py<PyString>>>,
-    /// The calls that a response answers, in order; what is answered leaves when it is the first.
+    /// The calls that a response answers, in order. An answered call leaves when it is the first.
     asked: HashMap<Asked, VecDeque<usize>>,
-    /// How many pairs without an id there are, by name.
+    /// The number of pairs without an id, by name.
     nameless: Option<Py<PyDict>>,
 }
 
-/// What a call is found by. A name may be missing.
+/// The key of a call: its id or its name. A name may be missing.
 #[derive(PartialEq, Eq, Hash)]
 enum Asked {
     Id(Vec<u8>),
@@ -330,7 +330,7 @@ fn read_part<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> Py
     }
 }
 
-/// Read what a function returned: each of its texts, then all else as one JSON.
+/// Read a function's result: each of its texts, then everything else as one JSON.
 fn read_response<'py>(body: &mut Body, value: Option<Bound<'py, PyAny>>, at: At<'_, 'py>) -> PyResult<()> {
     let Some(value) = value else { return Ok(()) };
     let Some(response) = Fields::of(&value) else { return body.add_readable(&value, PieceKind::ToolResult) };

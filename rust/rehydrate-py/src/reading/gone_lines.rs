@@ -1,4 +1,4 @@
-//! Lines of transcripts that are no longer of the conversation: taken back by the user, or said before.
+//! Lines of transcripts that are no longer in the conversation: taken back by the user, or repeated.
 use pyo3::prelude::*;
 use pyo3::types::{PyFrozenSet, PyList};
 use rustc_hash::FxHashSet;
@@ -10,8 +10,8 @@ use super::transcript::{line_is_seen, transcript_branch};
 use crate::exit::Running;
 use crate::interned::interned;
 
-/// The indices of lines that the model may have seen before the user took them back, and of Codex' events by which the user did:
-/// both go together. None in other formats.
+/// The indices of lines that the model may have seen before the user took them back, and of Codex's events by which the
+/// user did so: both go together. None in other formats.
 #[pyfunction]
 pub fn taken_back<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bound<'py, PyFrozenSet>> {
     let _running = Running::begin();
@@ -40,7 +40,7 @@ pub fn taken_back<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bo
     PyFrozenSet::new(py, gone)
 }
 
-/// The indices of Claude Code's lines that have the uuid of a line before them; none in other formats.
+/// The indices of Claude Code's lines that have the uuid of an earlier line. None in other formats.
 #[pyfunction]
 pub fn repeated<'py>(entries: &Bound<'py, PyAny>, format: &str) -> PyResult<Bound<'py, PyFrozenSet>> {
     let _running = Running::begin();

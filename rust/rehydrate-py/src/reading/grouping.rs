@@ -1,9 +1,9 @@
-//! Messages into atomic units, a tool call with its results: `tests/golden/readings.jsonl` has what comes of it.
+//! Messages into atomic units, a tool call with its results: `tests/golden/readings.jsonl` has the results.
 use rustc_hash::FxHashMap;
 
 use super::strings::Id;
 
-/// Which messages are kept or dropped together. Units are ordered by their first messages.
+/// The messages that are kept or dropped together. Units are ordered by their first messages.
 #[derive(Clone)]
 pub struct Units {
     unit_of: Vec<usize>,
@@ -12,7 +12,7 @@ pub struct Units {
 }
 
 impl Units {
-    /// `unit_of` each message, of so many units.
+    /// `unit_of` each message, of this many units.
     pub fn new(unit_of: Vec<usize>, units: usize) -> Self {
         let mut starts = vec![0; units + 1];
         unit_of.iter().for_each(|&unit| starts[unit + 1] += 1);
@@ -47,7 +47,8 @@ impl Units {
     }
 }
 
-/// Join each answer with its call, and what `links` joins; `ids` are the calls and the answers of each message.
+/// Join each answer with its call, and the messages that `links` joins. `ids` are the calls and the answers of each
+/// message.
 ///
 /// An answer belongs to the latest unanswered call of its id; else to the answered call; else to a later call.
 pub fn group<'a>(messages: usize, ids: impl Iterator<Item = (&'a [Id], &'a [Id])>, links: &[(usize, usize)]) -> Units {

@@ -1,4 +1,4 @@
-//! The strings in inputs of tools, and what signs a message.
+//! The strings in inputs of tools, and the signatures of a message.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -8,9 +8,9 @@ use super::strings::{Id, of_bytes};
 use crate::interned::interned;
 
 const MAX_DEPTH: usize = 12;
-/// Parts of types and keys of what only the provider's model writes.
+/// Parts of the types and keys of content that only the provider's model writes.
 const PROOFS: [&str; 5] = ["signature", "encrypted", "thought", "thinking", "reasoning"];
-/// Keys of what the user or the tool writes.
+/// Keys of content that the user or the tool writes.
 const UNREAD: [&str; 5] = ["input", "arguments", "args", "text", "usage"];
 
 /// Whether a message or a content holds a thought, or a signature for its calls.
@@ -48,7 +48,7 @@ fn is_signed_at(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Every string in an input that is no key, in reading order. `is_text` says that a string is free text, not JSON.
+/// Every string in an input that isn't a key, in reading order. `is_text` says that a string is free text, not JSON.
 pub fn input_texts<'py>(value: &Bound<'py, PyAny>, is_text: bool) -> PyResult<Vec<Bound<'py, PyString>>> {
     let mut found = Vec::new();
     match value.cast::<PyString>() {
@@ -140,7 +140,7 @@ fn with_strings<'py>(
     Ok(if is_changed { changed } else { value.clone() })
 }
 
-/// The strings of a JSON text that are no keys, with where they begin; none where it is no object or list.
+/// The strings of a JSON text that aren't keys, with their beginnings. None if it isn't an object or list.
 fn tokens<'a>(value: &Bound<'_, PyAny>, source: &'a [u8]) -> PyResult<Vec<(usize, &'a [u8])>> {
     let is_read = |read: Bound<'_, PyAny>| read.is_instance_of::<PyDict>() || read.is_instance_of::<PyList>();
     if !json_value(value)?.is_some_and(is_read) {

@@ -11,8 +11,8 @@ use crate::writing::dict;
 /// Inputs of tools nested deeper than this are left to Python.
 pub const MAX_DEPTH: usize = 16;
 
-/// Append `value`; None, with `out` half written, where it is more than strings, numbers, booleans, nulls, lists and
-/// dicts, all of them exactly.
+/// Append `value`. None, with `out` half written, if it is more than strings, numbers, booleans, nulls, lists and
+/// dicts, all of exactly these types.
 pub fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<()>> {
     if depth == 0 {
         return Ok(None);
@@ -66,7 +66,7 @@ pub fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> P
     Ok(Some(()))
 }
 
-/// None where the string holds lone surrogates.
+/// None if the string holds lone surrogates.
 fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
     let text = text.to_str().ok()?;
     out.push('"');
@@ -75,7 +75,7 @@ fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
     Some(())
 }
 
-/// The value of a JSON text or its bytes, as Python reads it; None where it is not JSON.
+/// The value of a JSON text or its bytes, as Python reads it. None if it is not JSON.
 pub fn json_value<'py>(text: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = text.py();
     match py.import("json")?.call_method1(interned!(py, "loads"), (text,)) {
@@ -87,7 +87,7 @@ pub fn json_value<'py>(text: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, P
     }
 }
 
-/// An object, or a text that is the JSON of one, as a dict; None for anything else.
+/// An object, or a text that is the JSON of one, as a dict. None for anything else.
 #[pyfunction]
 pub fn json_object<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let _running = Running::begin();
@@ -95,7 +95,7 @@ pub fn json_object<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py,
     Ok(read.and_then(|value| value.cast_into().ok()))
 }
 
-/// A tool call's input as OpenAI has it: a JSON text; a text stays as it is.
+/// A tool call's input in OpenAI's form: a JSON text. A text stays as it is.
 pub fn arguments<'py>(input: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = input.py();
     if input.is_instance_of::<PyString>() {

@@ -1,7 +1,7 @@
 //! LangChain's message objects, known by their attributes.
 //!
-//! One call may be in `tool_calls`, in a content block and in `additional_kwargs`; it is read once. A ToolMessage's artifact is
-//! for the program and a RemoveMessage is an order to a graph's state: neither is read.
+//! One call may be in `tool_calls`, in a content block and in `additional_kwargs`. It is read once. A ToolMessage's
+//! artifact is for the program and a RemoveMessage is an order to a graph's state: neither is read.
 //!
 //! LangChain sends one list to any provider. The rules are those of OpenAI chat, the model of its messages. A list that begins
 //! with the user still does after parts are dropped, since some providers require it.
@@ -72,7 +72,7 @@ pub fn is_langchain_message(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(value.getattr_opt(interned!(py, "type"))?.is_some_and(|kind| kind.is_instance_of::<PyString>()))
 }
 
-/// The object; raises InvalidMessageError unless it is a LangChain message.
+/// The object. Raises InvalidMessageError unless it is a LangChain message.
 pub fn as_message<'py>(value: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyAny>> {
     if is_langchain_message(value)? {
         return Ok(value.clone());
@@ -81,7 +81,7 @@ pub fn as_message<'py>(value: &Bound<'py, PyAny>, index: usize) -> PyResult<Boun
     Err(raise(value.py(), "InvalidMessageError", (index, "", value, "a LangChain message", remedy)))
 }
 
-/// A message, and what is read of all of it.
+/// A message, and the data read from all of it.
 pub struct Message<'py> {
     entry: Bound<'py, PyAny>,
     pub speaker: Speaker<'py>,
@@ -91,7 +91,7 @@ pub struct Message<'py> {
     pub answers: Vec<Bound<'py, PyString>>,
 }
 
-/// A tool call; its input is a string where it is no JSON, or was not parsed.
+/// A tool call; its input is a string if it isn't JSON, or was not parsed.
 pub struct Call<'py> {
     pub id: Option<Bound<'py, PyString>>,
     pub name: Option<Bound<'py, PyAny>>,
@@ -100,7 +100,7 @@ pub struct Call<'py> {
 }
 
 impl<'py> Message<'py> {
-    /// Read an object; None for an order to a graph's state. Raises InvalidMessageError unless it is a message.
+    /// Read an object. None for an order to a graph's state. Raises InvalidMessageError unless it is a message.
     pub fn of(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Option<Self>> {
         let py = raw.py();
         let entry = as_message(raw, index)?;
@@ -114,7 +114,7 @@ impl<'py> Message<'py> {
         let mut message = Self { entry, speaker, content, extras, calls: Vec::new(), answers: Vec::new() };
         if ["ai", "AI"].iter().any(|begin| text_of(&kind).starts_with(begin)) {
             for calls in [message.listed()?, message.among_blocks()?, message.as_openai_sent()?] {
-                // By id; a call without an id is in every field too, or in none.
+                // By id. A call without an id is in every field too, or in none.
                 let known = message.calls.iter().map(|call| call.key()).collect::<PyResult<HashSet<_>>>()?;
                 for call in calls {
                     if !known.contains(&call.key()?) {
@@ -230,7 +230,7 @@ impl<'py> Message<'py> {
         Ok(answers)
     }
 
-    /// Whether it holds nothing but results.
+    /// Whether it only holds results.
     pub fn only_results(&self) -> PyResult<bool> {
         let length = self.content.as_ref().map_or(Ok(0), |content| content.len())?;
         Ok(!self.answers.is_empty() && self.answers.len() == length)
@@ -327,7 +327,7 @@ fn is_known(kind: &str) -> bool {
     CALL_BLOCKS.iter().any(|(name, ..)| *name == kind)
 }
 
-/// The keys of a call's id and input; None for a block that is no call. One of a type that is not in the table has a
+/// The keys of a call's id and input; None for a block that isn't a call. One of a type that is not in the table has a
 /// `call_id`.
 fn call_keys(block: Fields<'_, '_>) -> PyResult<Option<(&'static Interned, &'static Interned)>> {
     static CALL_ID: Interned = Interned::new("call_id");
@@ -355,7 +355,7 @@ fn bytes(id: Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     Ok(Id::of(id)?.as_bytes().to_vec())
 }
 
-/// A message without thinking blocks: itself, a copy, or None where nothing is left.
+/// A message without thinking blocks: itself, a copy, or None if nothing is left.
 ///
 /// A message from OpenAI's Responses API stays as it is: its reasoning has an id, and other ids in it, also LangChain's own,
 /// refer to that id.

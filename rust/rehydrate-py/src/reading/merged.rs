@@ -15,7 +15,7 @@ use crate::interned::interned;
 /// A message, and the indices of its lines.
 type Merged<'py> = (Bound<'py, PyDict>, Bound<'py, PyTuple>);
 
-/// The lines of a conversation in its order: that of the tree, or, where no line names another, calls before results.
+/// The lines of a conversation in its order: that of the tree, or, if no line names another, calls before results.
 pub fn lines_in_order<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Line<'py>>> {
     let Lines { lines, branch, .. } = Lines::of(entries)?;
     let Some(branch) = branch else {
@@ -54,7 +54,7 @@ fn call_lines(lines: &[Line<'_>]) -> PyResult<Vec<CallLine>> {
     lines.iter().map(read).collect()
 }
 
-/// Merge the lines into messages; their blocks are the same objects as in the transcript.
+/// Merge the lines into messages. Their blocks are the same objects as in the transcript.
 ///
 /// The lines of one message id become one assistant message. Of neighbouring user lines all results come first, in one
 /// message; other user content follows line by line, so that a line added later changes no message before it.
@@ -94,7 +94,7 @@ pub fn merged_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Vec<Merged<'py
     Ok(messages)
 }
 
-/// Append one message of the results of a turn of the user's, then the rest line by line.
+/// Append one message of the results of a turn of the user, then the rest line by line.
 fn merge_users<'py>(py: Python<'py>, turn: &[Line<'py>], messages: &mut Vec<Merged<'py>>) -> PyResult<()> {
     let user = interned!(py, "user");
     let (mut results, mut answering, mut spoken) = (Vec::new(), Vec::new(), Vec::new());
@@ -145,7 +145,7 @@ fn text_block<'py>(text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(block.into_any())
 }
 
-/// A message of blocks; none where there are none.
+/// A message of blocks. None if there are none.
 fn merged<'py>(
     py: Python<'py>,
     role: &Bound<'py, PyString>,

@@ -1,8 +1,8 @@
 //! Links within the model's turns of Responses items, beyond calls and their outputs.
 //!
-//! Within a turn a reasoning item and the items it led to are one unit, up to the next reasoning. From the first tool call
-//! on the rest of the turn is one unit: the API refuses a reasoning item without what followed it, and what followed without
-//! its reasoning. The calls that a program makes belong to it.
+//! Within a turn a reasoning item and the items it led to are one unit, up to the next reasoning. From the first tool
+//! call on the rest of the turn is one unit: the API refuses a reasoning item without the items that followed it, and
+//! those without their reasoning. The calls that a program makes belong to it.
 use std::collections::HashMap;
 
 use pyo3::prelude::*;

@@ -1,4 +1,5 @@
-//! Calls and results of formats that nobody can pair: a compaction would drop one half of the pair, so they are refused.
+//! Calls and results of formats that cannot be paired: a compaction would drop one half of the pair, so they are
+//! refused.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -35,7 +36,7 @@ static TYPE_KEYS: [Interned; 7] = [
     Interned::new("content_type"),
     Interned::new("kind"),
 ];
-/// Types of blocks inside a result, which is paired already, end so.
+/// Types of blocks inside a result, which is paired already, have this ending.
 const OUTPUT_END: &str = "_call_output";
 const REMEDY: &str = "convert the messages to one of these formats, or to LangChain's message objects";
 /// Whose blocks these are, by type or key.
@@ -47,7 +48,7 @@ const DIALECTS: [(&str, &str); 6] = [
     ("tool-call", "the AI SDK's"),
     ("tool-result", "the AI SDK's"),
 ];
-/// Fields of a message, next to `content`, in which others keep what was said.
+/// Fields of a message, next to `content`, in which other formats keep its text.
 static OTHER_FIELDS: [(Interned, &str); 6] = [
     (Interned::new("parts"), "Gemini's, or the AI SDK's UIMessage"),
     (Interned::new("contents"), "Agent Framework's"),
@@ -63,7 +64,7 @@ pub fn is_of_server(name: &str) -> bool {
     begins || ["_tool_result", "_approval_request", "_approval_response"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a block of this type is a call of Anthropic's; a new server tool's may have its own name.
+/// Whether a block of this type is a call of Anthropic's. A new server tool's may have its own name.
 pub fn is_call(name: &str) -> bool {
     name == "tool_use" || name.ends_with("_tool_use")
 }
@@ -73,7 +74,7 @@ pub fn is_thought(name: &str) -> bool {
     matches!(name, "thinking" | "redacted_thinking")
 }
 
-/// Whether it is a call, a result or a thought in the shape that Anthropic has for it.
+/// Whether it is a call, a result or a thought in Anthropic's form.
 pub fn is_anthropic(block: Fields<'_, '_>, name: &str) -> PyResult<bool> {
     Ok(is_call(name)
         || is_thought(name)
@@ -82,7 +83,7 @@ pub fn is_anthropic(block: Fields<'_, '_>, name: &str) -> PyResult<bool> {
         || block.text(interned!(block.as_any().py(), "tool_use_id"))?.is_some())
 }
 
-/// Raise UnknownBlockError for a block that looks like a call or a result of a foreign format; `part` is where it is.
+/// Raise UnknownBlockError for a block that looks like a call or a result of a foreign format. `part` is its place.
 pub fn check_no_pair(
     block: Fields<'_, '_>,
     index: usize,
@@ -127,7 +128,7 @@ fn unknown(name: &Bound<'_, PyString>, index: usize, part: &str, whose: &str) ->
     raise(name.py(), "UnknownBlockError", (index, part, name, NAMES, format!("it is {whose}: {REMEDY}")))
 }
 
-/// The type of a block, or its first key where it has none.
+/// The type of a block, or its first key if it has none.
 pub fn name_of<'py>(block: Fields<'_, 'py>) -> PyResult<Bound<'py, PyString>> {
     let py = block.as_any().py();
     match block.kind()?.0 {

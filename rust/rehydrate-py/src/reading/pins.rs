@@ -50,8 +50,8 @@ impl Conversation {
     /// The unit whose tool calls or results no assistant message has reacted to yet.
     ///
     /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
-    /// followed by text of the user's. A thought alone answers nothing: the model is still at it. A message that holds the
-    /// results of its own calls is open if nothing follows them in it.
+    /// followed by text of the user. A thought alone answers nothing: the model is still working. A message that holds
+    /// the results of its own calls is open if nothing follows them in it.
     fn open_tool_loop(&self) -> Option<usize> {
         let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
         let last = (0..self.all().len()).rev().find(speaks)?;
@@ -59,8 +59,8 @@ impl Conversation {
         is_open.then(|| self.unit(last))
     }
 
-    /// The index from which on the model speaks under the open tool loop, after the user's last turn before it, and the
-    /// index of its first message there; None without a loop.
+    /// The index from which on the model speaks in the open tool loop, after the user's last turn before it, and the
+    /// index of its first message there. None without a loop.
     pub(super) fn loop_start(&self) -> Option<(usize, Option<usize>)> {
         let first = self.index(*self.columns.units.members(self.open_tool_loop()?).first()?);
         let turns = self.all().iter().rev().filter(|row| row.is_user_turn);

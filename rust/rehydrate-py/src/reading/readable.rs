@@ -1,4 +1,4 @@
-//! What a model reads in a value of any shape: its strings, without ids and base64, and its media.
+//! The parts of a value of any shape that a model reads: its strings, without ids and base64, and its media.
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
@@ -45,7 +45,7 @@ pub const DEEPEST: usize = 8;
 const LONGEST_DATA_URL_HEADER: usize = 4_096;
 /// Characters. A shorter string is read as text: it may be an id or a hash.
 const SHORTEST_BASE64: usize = 512;
-/// Characters of `data`, which names many things; shorter, it is no file.
+/// Characters of `data`, which names many things. A shorter one isn't a file.
 const SHORTEST_DATA: usize = 64;
 
 pub type Found<'f, 'py> = dyn FnMut(Option<&Bound<'py, PyString>>) -> PyResult<()> + 'f;
@@ -89,12 +89,12 @@ pub fn readable<'py>(value: &Bound<'py, PyAny>, depth: usize, key: &str, found: 
     Ok(())
 }
 
-/// What is deeper is one string of JSON: it counts, whatever it is.
+/// Deeper values become one string of JSON. It counts, whatever it is.
 fn deepest<'py>(value: &Bound<'py, PyAny>, found: &mut Found<'_, 'py>) -> PyResult<()> {
     found(Some(python(value.py(), "compact_json", (value,))?.cast::<PyString>()?))
 }
 
-/// Whether a string under this key is a data URL, or nothing but base64.
+/// Whether a string under this key is a data URL, or only base64.
 fn is_binary(text: &Bound<'_, PyString>, key: &str) -> PyResult<bool> {
     let length = text.len()?;
     let text = text_of(text);

@@ -1,12 +1,13 @@
 //! Items of OpenAI's Responses API: messages, reasoning, calls and outputs, each an entry of its own.
 //!
-//! One assistant message of other formats is several consecutive items here: the model's turn. Within a turn a reasoning item
-//! and the items it led to are one unit, up to the next reasoning. From the first tool call on the rest of the turn is one
-//! unit: the API refuses a reasoning item without what followed it, and what followed without its reasoning. Outputs belong to
-//! the call with their `call_id`, not `id`, which names the item.
+//! One assistant message of other formats is several consecutive items here: the model's turn. Within a turn a
+//! reasoning item and the items it led to are one unit, up to the next reasoning. From the first tool call on the rest
+//! of the turn is one unit: the API refuses a reasoning item without the items that followed it, and those without
+//! their reasoning. Outputs belong to the call with their `call_id`, not `id`, which names the item.
 //!
-//! Items that refer to something only the provider holds are always kept: an `item_reference` and what followed from it, the
-//! last `compaction`, and an output whose call was made in the response that `previous_response_id` names.
+//! Items that refer to data that only the provider holds are always kept: an `item_reference` and the items that
+//! followed from it, the last `compaction`, and an output whose call was made in the response that
+//! `previous_response_id` names.
 //!
 //! Server tools and items of unknown types are counted as text and pass through unchanged. An output that the provider made
 //! itself (of a tool search, a program, a hosted shell) does not end the model's turn. The calls that a program makes belong
@@ -31,7 +32,7 @@ use super::speaker_of;
 use super::strings::Id;
 use crate::interned::{Interned, interned};
 
-/// Types of calls: the tool's name, where the item does not have it, and the key of its input.
+/// Types of calls: the tool's name, if the item does not have it, and the key of its input.
 static CALLS: [(&str, Option<&str>, Interned); 13] = [
     ("function_call", None, Interned::new("arguments")),
     ("custom_tool_call", None, Interned::new("input")),
@@ -75,7 +76,7 @@ pub fn is_type(kind: &str) -> bool {
 pub struct Item<'py> {
     pub index: usize,
     pub entry: Bound<'py, PyAny>,
-    /// Its type, `message` where it has none.
+    /// Its type, `message` if it has none.
     pub kind: Bound<'py, PyString>,
     pub speaker: Speaker<'py>,
     /// The id of its call, or of the call that it answers.
@@ -84,7 +85,7 @@ pub struct Item<'py> {
 }
 
 impl<'py> Item<'py> {
-    /// Read what an item is; raises InvalidMessageError.
+    /// Read the kind of an item. Raises InvalidMessageError.
     pub fn of(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Self> {
         let py = raw.py();
         let entry = Fields::needed(raw, index, String::new)?;
@@ -126,7 +127,7 @@ impl<'py> Item<'py> {
 
 /// Whether the provider itself made this output, in the middle of the model's turn.
 ///
-/// A hosted shell's, and one of a type that nobody here knows, is the provider's if it has an `id`.
+/// A hosted shell's output, and one of an unknown type, is the provider's if it has an `id`.
 pub fn is_by_server(output: &Bound<'_, PyAny>) -> PyResult<bool> {
     is_servers(Fields::needed(output, 0, String::new)?)
 }
@@ -146,7 +147,7 @@ fn is_servers(output: Fields<'_, '_>) -> PyResult<bool> {
     Ok(!is_known && output.text(interned!(py, "id"))?.is_some())
 }
 
-/// Items to be read: each with its index, and whether it may be a turn of the user's own.
+/// Items to read: each with its index, and whether it may be a turn of the user's own.
 pub type Numbered<'py> = (usize, Bound<'py, PyAny>, bool);
 
 /// Read items of a list in a format.
@@ -178,7 +179,7 @@ pub fn read_items<'py>(format: &str, numbered: &[Numbered<'py>], ignored: Vec<us
     Ok(Conversation::of(Columns::group(draft, &turns.links), facts))
 }
 
-/// Read the texts and media of an item into a body; raises InvalidMessageError.
+/// Read the texts and media of an item into a body. Raises InvalidMessageError.
 pub fn read_item<'py>(body: &mut Body, item: &Item<'py>) -> PyResult<()> {
     let py = item.entry.py();
     let entry = item.fields()?;

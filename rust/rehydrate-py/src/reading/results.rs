@@ -1,4 +1,4 @@
-//! The texts of the tool results in a history, with their calls and tools, and what is shown of the long ones.
+//! The texts of the tool results in a history, with their calls and tools, and the shown part of the long ones.
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ const CHARACTER_TOKENS: usize = 4;
 /// The names of the tools that messages call, by the ids of the calls.
 #[derive(Default)]
 pub struct ToolNames {
-    /// Each with the position of the message that calls it; the last call of an id counts.
+    /// Each with the position of the message that calls it. The last call of an id counts.
     by_call: FxHashMap<Vec<u8>, Vec<(usize, Py<PyString>)>>,
 }
 
@@ -54,13 +54,13 @@ impl ToolNames {
         Ok(())
     }
 
-    /// The name of the tool of a call; "" where it is not known.
+    /// The name of the tool of a call; "" if it is not known.
     pub fn of<'py>(&self, py: Python<'py>, call: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
         let found = self.by_call.get(&*bytes_of(call)?).and_then(|known| known.last());
         Ok(found.map_or_else(|| interned!(py, "").clone(), |(_, name)| name.bind(py).clone()))
     }
 
-    /// Those of the first messages, so many.
+    /// Those of the first `messages`.
     pub fn beginning(&self, py: Python<'_>, messages: usize) -> Self {
         let of = |known: &Vec<(usize, Py<PyString>)>| -> Vec<_> {
             known.iter().filter(|(at, _)| *at < messages).map(|(at, name)| (*at, name.clone_ref(py))).collect()
@@ -146,8 +146,8 @@ fn fit_surely<'a>(texts: impl Iterator<Item = &'a str>, limit: usize) -> bool {
     characters <= limit && (is_ascii || characters * CHARACTER_TOKENS <= limit)
 }
 
-/// The indices of the entries from `start` on whose results may have more than `least` tokens. `counts` are the tokens of
-/// each entry; () where nobody counted.
+/// The indices of the entries from `start` on whose results may have more than `least` tokens. `counts` are the tokens
+/// of each entry, () if they were not counted.
 #[pyfunction]
 pub fn long_results(
     rows: &Conversation,
@@ -172,7 +172,7 @@ pub fn long_results(
     Ok(found)
 }
 
-/// What is capped of the results of these entries, by the `Caps`. The texts of one result share its limit, but each has at
+/// The caps of these entries' results, by the `Caps`. The texts of one result share its limit, but each has at
 /// least `least` tokens of it, and `notice` of these are left for its notice.
 #[expect(clippy::too_many_arguments, reason = "how results are capped")]
 #[pyfunction]
@@ -208,7 +208,7 @@ pub fn capped_results<'py>(
     Ok(found)
 }
 
-/// How results are capped.
+/// Options for capping results.
 struct Capper<'a, 'py> {
     py: Python<'py>,
     caps: &'a Bound<'py, PyAny>,
@@ -271,12 +271,12 @@ pub fn result_texts<'py>(
     (0..rows.all().len()).map(texts).collect()
 }
 
-/// Whether a text has at least so many characters.
+/// Whether a text has at least this many characters.
 pub fn is_long(text: &str, least: usize) -> bool {
     text.len() >= least && text.chars().count() >= least
 }
 
-/// The strings that an entry holds with at least so many characters; each object is visited once.
+/// The strings in an entry with at least this many characters. Each object is visited once.
 pub fn long_strings<'py>(entry: &Bound<'py, PyAny>, least: usize) -> PyResult<Vec<Bound<'py, PyString>>> {
     let py = entry.py();
     let (mut stack, mut visited, mut found) = (vec![entry.clone()], HashSet::new(), Vec::new());
@@ -301,7 +301,7 @@ pub fn long_strings<'py>(entry: &Bound<'py, PyAny>, least: usize) -> PyResult<Ve
     Ok(found)
 }
 
-/// The words for where a text of the history is from: "the result of call toolu_1 (Read)".
+/// A description of the place of a text in the history: "the result of call toolu_1 (Read)".
 pub fn source_of(kind: &str, call: &Bound<'_, PyString>, tool: &Bound<'_, PyString>) -> PyResult<Vec<u8>> {
     const LONGEST_SHOWN: usize = 80;
     let (call, tool) = (bytes_of(call)?, bytes_of(tool)?);

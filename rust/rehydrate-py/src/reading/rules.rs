@@ -1,4 +1,4 @@
-//! What the rules of each API read of entries; `rehydrate_core::rules` says what is wrong.
+//! The fields of entries that each API's rules read. `rehydrate_core::rules` finds the violations.
 mod ai_sdk;
 mod anthropic;
 mod bedrock;

@@ -1,4 +1,4 @@
-//! What the messages of a unit say, and conversations without the calls of some tools.
+//! The texts of a unit's messages, and conversations without the calls of some tools.
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
@@ -61,7 +61,7 @@ pub fn without_calls(
     (Conversation::of(columns, conversation.facts.clone_ref(py)), empty)
 }
 
-/// The role, the texts and the calls of each message of a unit; thinking is left out.
+/// The role, the texts and the calls of each message of a unit. Thinking is left out.
 #[pyfunction]
 pub fn unit_text<'py>(py: Python<'py>, conversation: &Conversation, unit: usize) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
@@ -79,7 +79,7 @@ pub fn unit_text<'py>(py: Python<'py>, conversation: &Conversation, unit: usize)
             });
         }
         if row.images > 0 {
-            // What is shown holds no media, but its reader must know that there were some.
+            // The shown text holds no media, but its reader must know that there were some.
             let many = if row.images > 1 { "s" } else { "" };
             texts.push(format!("[{} image{many} or document{many} stood here]", row.images).into_bytes());
         }
@@ -92,8 +92,8 @@ pub fn unit_text<'py>(py: Python<'py>, conversation: &Conversation, unit: usize)
     string_of(py, &out)
 }
 
-/// What a unit says, calls and results too but no thinking; and the kind of memory that it is by the first `most_bytes` of its
-/// own words: calls and results are nobody's wish, habit or wisdom.
+/// The text of a unit, with calls and results but without thinking, and the kind of memory that it is. The kind comes
+/// from the first `most_bytes` of the unit's own words: calls and results are nobody's wish, habit or wisdom.
 #[pyfunction]
 pub fn unit_memory(
     py: Python<'_>,
@@ -122,7 +122,7 @@ pub fn unit_memory(
     Ok((text.trim_matches(is_space).to_owned(), kind))
 }
 
-/// The texts that another form of the same entries does not show as they are, each with what it shows in their place.
+/// The texts that another form of the same entries does not show as they are, each with its replacement there.
 #[pyfunction]
 pub fn differing_texts<'py>(
     py: Python<'py>,
@@ -154,7 +154,7 @@ fn is_said((text, kind): &Piece) -> bool {
     *kind != PieceKind::Thinking && !is_blank(text.as_str())
 }
 
-/// The number of the piece of each call or result; none where they have not one each.
+/// The number of the piece of each call or result; None if they don't have one each.
 fn own_pieces<'a>(of: &'a Columns, at: usize, kind: PieceKind, ids: &'a [Id]) -> impl Iterator<Item = (usize, &'a Id)> {
     let pieces = of.pieces(at).iter().enumerate().filter(move |(_, piece)| piece.1 == kind).map(|(number, _)| number);
     let ids = if pieces.clone().count() == ids.len() { ids } else { &[] };

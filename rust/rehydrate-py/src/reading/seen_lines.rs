@@ -8,7 +8,7 @@ use rehydrate_core::caps;
 use super::strings::Source;
 use crate::errors::detached;
 
-/// A text, and what it is from.
+/// A text, and its source.
 #[derive(Clone)]
 pub struct Seen(Arc<(Source, Py<PyAny>)>);
 
@@ -27,7 +27,7 @@ impl Seen {
 /// Lines of a text that an earlier text has too.
 pub struct Repeat {
     pub lines: Range<usize>,
-    /// What the earlier text is from.
+    /// The entry or text that the lines were seen in first.
     pub source: Py<PyAny>,
     /// The number of the first of these lines in the source, counted from 1.
     pub first: usize,

@@ -15,16 +15,18 @@ use crate::convert::bytes_of;
 use crate::exit::Running;
 use crate::interned::interned;
 
-/// The fields by which a client marks where a cached prefix ends. They move on in each request, and say nothing to the model.
+/// The fields by which a client marks the end of a cached prefix. They move on in each request, and mean nothing to the
+/// model.
 pub const CACHE_MARKS: [&str; 3] = ["cache_control", "prompt_cache_breakpoint", "cachePoint"];
-/// A mark is on a block, or on one in a tool's result. What is deeper may be nested as deep as Python can go.
+/// A mark is on a block, or on one in a tool's result. Deeper values may be nested as deep as Python can go.
 const DEEPEST_MARK: usize = 16;
 const DIGEST_BYTES: usize = 16;
 
-/// Of a tool, a system block or a message as it is sent: 128 bits, hexadecimal, that identify it, and whether it has a cache mark.
+/// For a tool, a system block or a message as it is sent: 128 bits, hexadecimal, that identify it, and whether it has a
+/// cache mark.
 ///
-/// A cache mark does not change the digest, nor does the block around a single text that carries one. The order of keys does: a
-/// model reads a tool's input in it.
+/// A cache mark does not change the digest, and neither does the block around a single text that carries one. The order
+/// of keys does: a model reads a tool's input in it.
 pub fn sent_part(value: &Bound<'_, PyAny>) -> PyResult<(String, bool)> {
     let mut text = compact_json(&without_lone_block(value)?)?;
     let may_be_marked = CACHE_MARKS.iter().any(|name| memchr::memmem::find(&text, name.as_bytes()).is_some());
@@ -93,7 +95,7 @@ fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bo
         let shown = string_of(&name)?;
         match text_of(&shown).as_ref() {
             mark if CACHE_MARKS.contains(&mark) => {}
-            // A call's input is the model's own, whatever its fields are named.
+            // A call's input is the model's own, whatever the names of its fields.
             "content" | "output" => left.set_item(name, unmarked_within(&each, levels - 1)?)?,
             _ => left.set_item(name, each)?,
         }
@@ -124,11 +126,11 @@ pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny
     Ok(found)
 }
 
-/// This index among a provider's messages, or the nearest one before it where a section may be.
+/// This index among a provider's messages, or the nearest one before it at which a section may be.
 ///
-/// It may not be between a call and its results, nor after thinking that ends a message: then it is before the call. Nor may it be
-/// after a system message amid Anthropic's, which the reply must follow. Messages after the index do not count, because they were
-/// not there when the section came in.
+/// It may not be between a call and its results, or after thinking that ends a message: then it is before the call. It
+/// may also not be after a system message among Anthropic's, which the reply must follow. Messages after the index do
+/// not count, because they were not there when the section came in.
 pub fn insertion_point(messages: &Bound<'_, PyList>, mut index: usize, provider: &str) -> PyResult<usize> {
     while index > 0
         && let Some(start) = inseparable_start(messages, index, provider)?
@@ -138,8 +140,8 @@ pub fn insertion_point(messages: &Bound<'_, PyList>, mut index: usize, provider:
     Ok(index)
 }
 
-/// The index of the message that must not be separated from what follows `index`: one with an open call, or one that ends in
-/// thinking, in the last turn before `index`.
+/// The index of the message that must not be separated from the messages after `index`: one with an open call, or one
+/// that ends in thinking, in the last turn before `index`.
 fn inseparable_start(messages: &Bound<'_, PyList>, index: usize, provider: &str) -> PyResult<Option<usize>> {
     let py = messages.py();
     if provider == "gemini" {

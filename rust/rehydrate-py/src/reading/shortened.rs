@@ -13,7 +13,7 @@ use crate::exit::Running;
 /// A text of a tool result that is shown in part.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct ShortenedText {
-    /// Where the text is in its entry.
+    /// The place of the text in its entry.
     #[pyo3(get)]
     path: Py<PyTuple>,
     #[pyo3(get)]
@@ -27,7 +27,7 @@ pub struct ShortenedText {
     how: How,
 }
 
-/// How a text is shortened.
+/// The way a text is shortened.
 pub enum How {
     /// It has too many tokens.
     Capped(Arc<Shown>),
@@ -45,7 +45,7 @@ impl ShortenedText {
 
 #[pymethods]
 impl ShortenedText {
-    /// What is shown; the whole text is kept under this handle, or nowhere.
+    /// The shown text. The whole is kept under this handle, or nowhere.
     fn shown<'py>(&self, handle: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
         let _running = Running::begin();
         let (py, handle) = (handle.py(), bytes_of(handle)?);
@@ -66,7 +66,7 @@ impl ShortenedText {
         string_of(py, &with_references(&bytes_of(self.text.bind(py))?, &references, &handle))
     }
 
-    /// What was done, in words.
+    /// A description of the change.
     fn note(&self) -> String {
         match &self.how {
             How::Capped(shown) => {

@@ -11,7 +11,7 @@ pub enum Source {
     Borrowed(PyBackedStr),
     /// It holds lone surrogates: a copy with `?` in their place is read.
     Replaced(String, Py<PyString>),
-    /// No string of Python's: what a reader wrote of a tool's input.
+    /// Not a Python string: text that a reader made of a tool's input.
     Written(Arc<str>),
 }
 
@@ -112,7 +112,7 @@ impl Numbers {
     }
 }
 
-/// A string of Python's, of bytes in which lone surrogates may be encoded.
+/// A Python string of bytes in which lone surrogates may be encoded.
 pub fn of_bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),

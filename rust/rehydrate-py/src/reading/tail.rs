@@ -1,4 +1,4 @@
-//! Where a conversation is cut: a summary takes the place of the head, and the tail stays word for word.
+//! The cut of a conversation: a summary takes the place of the head, and the tail stays word for word.
 use pyo3::prelude::*;
 use rehydrate_core::conversation::Role;
 use rustc_hash::FxHashSet;
@@ -6,15 +6,15 @@ use rustc_hash::FxHashSet;
 use super::columns::Columns;
 use super::conversation::Conversation;
 
-/// How much a tail has at least.
+/// The least size of a tail.
 struct Least<'a> {
     messages: usize,
     tokens: i64,
-    /// Of each entry, by its index; not needed where no tokens are.
+    /// The tokens of each entry, by its index; empty if no tokens are needed.
     counts: &'a [i64],
 }
 
-/// The unit with which the shortest tail begins that has enough and may begin so; never the first.
+/// The unit with which the shortest tail begins that is large enough and may begin so. Never the first.
 fn tail_start(of: &Columns, least: &Least<'_>, can_begin: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut messages, mut tokens) = (0, 0);
     (1..of.unit_len()).rev().find(|&unit| {
@@ -26,7 +26,7 @@ fn tail_start(of: &Columns, least: &Least<'_>, can_begin: impl Fn(usize) -> bool
     })
 }
 
-/// Whether a unit begins with what the user says.
+/// Whether a unit begins with the user's words.
 fn begins_user_turn(of: &Columns, unit: usize) -> bool {
     of.opens_with_user(unit) && of.units.members(unit).iter().any(|&at| of.of.rows[at].is_user_turn)
 }
@@ -40,16 +40,16 @@ fn head(of: &Columns, unit: usize) -> impl Iterator<Item = usize> {
     (0..unit).flat_map(|unit| of.units.members(unit)).copied()
 }
 
-/// Whether the provider needs one of these messages where it is.
+/// Whether the provider needs one of these messages in its place.
 fn is_bound(conversation: &Conversation, mut indices: impl Iterator<Item = usize>) -> bool {
     let bound: FxHashSet<usize> = conversation.facts.bound.iter().copied().collect();
     indices.any(|index| bound.contains(&index))
 }
 
-/// The index of the message from which on messages stay: at least the last `keep_last`, with at least so many tokens.
+/// The index of the first message that stays: at least the last `keep_last` do, with at least this many tokens.
 ///
-/// They begin with a plain user turn; where no such turn has anything before it, as in a long job, with a message of the
-/// assistant. No tool pair is split. None where that leaves nothing before, or where the provider needs what is before.
+/// They begin with a plain user turn, or with a message of the assistant if no such turn has anything before it, as in
+/// a long job. No tool pair is split. None if that leaves nothing before, or if the provider needs the messages before.
 #[pyfunction]
 pub fn first_kept(conversation: &Conversation, keep_last: usize, tokens: Vec<i64>, least_tokens: i64) -> Option<usize> {
     let of = &conversation.columns;
@@ -61,8 +61,8 @@ pub fn first_kept(conversation: &Conversation, keep_last: usize, tokens: Vec<i64
     (is_something && !is_bound(conversation, head(of, unit).map(index))).then(|| index(of.units.members(unit)[0]))
 }
 
-/// The index of the message with which a tail of at least the last `keep_last` messages and a plain user turn begin, and the
-/// indices of what is said before it, unit after unit; None where a summary can take the place of nothing.
+/// The index of the message with which a tail of at least the last `keep_last` messages and a plain user turn begins,
+/// and the indices of the messages before it, unit after unit. None if a summary can replace nothing.
 #[pyfunction]
 pub fn head_and_tail(conversation: &Conversation, keep_last: usize) -> Option<(usize, Vec<usize>)> {
     let of = &conversation.columns;

@@ -1,4 +1,4 @@
-//! Entries without thinking: each one itself, a copy, or None where nothing is left. Entries are never changed.
+//! Entries without thinking: each one itself, a copy, or None if nothing is left. Entries are never changed.
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -17,7 +17,7 @@ use crate::interned::{Interned, interned};
 const BLOCKS: &[&str] = &["thinking", "redacted_thinking"];
 /// Some gateways write thoughts among the parts of chat's content.
 const CHAT_PARTS: &[&str] = &["thinking", "redacted_thinking", "reasoning"];
-/// Thoughts, and what gateways add to prove a thought to the provider.
+/// Thoughts, and the proofs of a thought that gateways add for the provider.
 static CHAT_KEYS: [Interned; 5] = [
     Interned::new("reasoning_content"),
     Interned::new("reasoning"),
@@ -27,7 +27,7 @@ static CHAT_KEYS: [Interned; 5] = [
 ];
 /// The Responses API takes these items without an id, and then without the reasoning that led to them.
 const MAY_LOSE_ID: &[&str] = &["message", "function_call", "custom_tool_call", "shell_call", "apply_patch_call"];
-/// What is left of such a message where there must be one.
+/// The text of a message of only thinking, if a message must remain.
 const THOUGHT_ONLY: &str = "(Nothing but thinking.)";
 
 type Shown<'py> = Vec<Option<Bound<'py, PyAny>>>;
@@ -57,7 +57,7 @@ pub fn entries_without_thinking<'py>(format: &str, entries: &Bound<'py, PyAny>) 
     }
 }
 
-/// What is left of a content without blocks of these types.
+/// The rest of a content without blocks of these types.
 pub enum Rest<'py> {
     Same,
     /// Nothing but white space, which the providers refuse.
@@ -99,7 +99,7 @@ pub fn has_claudes_thinking(entries: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = entries.py();
     for entry in entries.try_iter()? {
         let entry = entry?;
-        // Gateways put Claude's thinking beside the content.
+        // Gateways put Claude's thinking next to the content.
         for key in [interned!(py, "content"), interned!(py, "parts"), interned!(py, "thinking_blocks")] {
             let blocks = match Fields::of(&entry) {
                 Some(fields) => fields.get(key)?,
@@ -170,7 +170,7 @@ fn thought_only<'py>(py: Python<'py>, has_type: bool) -> PyResult<Bound<'py, PyA
     Ok(PyList::new(py, [block])?.into_any())
 }
 
-/// Messages of Anthropic's. A system message must precede the assistant's: so a message of nothing but thinking stays there,
+/// Messages of Anthropic's. A system message must precede the assistant's. So a message of only thinking stays there,
 /// with a text that says so.
 fn of_messages<'py>(entries: &[Bound<'py, PyAny>]) -> PyResult<Shown<'py>> {
     let content = |entry: Fields<'_, 'py>| entry.get(interned!(entry.as_any().py(), "content"));
@@ -219,7 +219,7 @@ fn of_bedrocks<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bo
     entry.with("content", &rest).map(Some)
 }
 
-/// A content of Gemini's; a thought with a signature stays, which the API wants back.
+/// A content of Gemini's. A thought with a signature stays, since the API wants it back.
 fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = entry.as_any().py();
     let parts = listed(entry.get(interned!(py, "parts"))?.as_ref())?;

@@ -1,13 +1,15 @@
-//! Claude Code's transcripts: JSONL lines around Anthropic messages, one content block a line.
+//! Claude Code's transcripts: JSONL lines around Anthropic messages, one content block per line.
 //!
-//! The model saw only the `user` and `assistant` lines, and what was queued while it worked (`queued_command` attachments). All
-//! others (progress, file history, queue operations, system notes such as `compact_boundary`) are ignored, and so are subagents'
-//! lines (isSidechain), unless the whole transcript is a subagent's; lines whose uuid came before, which a resumed session
-//! repeats; API errors, which Claude Code shows but never sends; and branches that the user took back (`branch`).
+//! The model only saw the `user` and `assistant` lines, and the messages queued while it worked (`queued_command`
+//! attachments). All others (progress, file history, queue operations, system notes such as `compact_boundary`) are
+//! ignored, and so are subagents' lines (isSidechain), unless the whole transcript is a subagent's; lines with the uuid
+//! of an earlier one, which a resumed session repeats; API errors, which Claude Code shows but never sends; and
+//! branches that the user took back (`branch`).
 //!
-//! One assistant message is several lines with one `message.id`, and results of its first calls may come before the lines of
-//! its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude Code writes as the
-//! user (isMeta, isCompactSummary, a task's notification) are user messages that the model sees, but no turns of the user.
+//! One assistant message is several lines with one `message.id`, and results of its first calls may come before the
+//! lines of its last calls. So all lines of one id, and all results of their calls, are one unit. Lines that Claude
+//! Code writes as the user (isMeta, isCompactSummary, a task's notification) are user messages that the model sees, but
+//! not turns of the user.
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
@@ -35,14 +37,14 @@ pub struct Line<'py> {
     pub content: Bound<'py, PyAny>,
     /// The id of the assistant's message; its lines have the same.
     pub message: Option<Bound<'py, PyString>>,
-    /// The part of that message that it is in, where its calls were parted.
+    /// The part of that message that it is in, if its calls were parted.
     part: usize,
     /// The id of the call whose tool added it.
     pub source: Option<Bound<'py, PyString>>,
 }
 
 impl<'py> Line<'py> {
-    /// An entry, if the model may have seen it: Claude Code leaves out what is empty.
+    /// An entry, if the model may have seen it: Claude Code leaves out empty ones.
     fn of(entry: &Bound<'py, PyAny>, kind: Kind, index: usize, node: usize) -> PyResult<Option<Self>> {
         let (py, of) = (entry.py(), Fields::needed(entry, index, String::new)?);
         let Some(around) = around_content(of, kind)? else { return Ok(None) };
@@ -65,12 +67,12 @@ impl<'py> Line<'py> {
     }
 }
 
-/// Where a line of a message whose calls were parted has the number of its part.
+/// The key under which a line of a message with parted calls has the number of its part.
 pub fn part_key(py: Python<'_>) -> &Bound<'_, PyString> {
     interned!(py, "rehydrate_part")
 }
 
-/// Who wrote a line.
+/// The writer of a line.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
     User,
@@ -167,14 +169,14 @@ fn is_of_the_user(entry: Fields<'_, '_>, kind: Kind) -> PyResult<bool> {
 pub struct Lines<'py> {
     /// In the order of the file.
     pub lines: Vec<Line<'py>>,
-    /// The indices of lines in the order of the conversation; None where no line names another.
+    /// The indices of lines in the order of the conversation; None if no line names another.
     pub branch: Option<Vec<usize>>,
     /// The indices of all other lines, ascending.
     ignored: Vec<usize>,
 }
 
 impl<'py> Lines<'py> {
-    /// The lines that the model saw. Raises InvalidMessageError for what is no line of a transcript.
+    /// The lines that the model saw. Raises InvalidMessageError for what isn't a line of a transcript.
     pub fn of(entries: &Bound<'py, PyAny>) -> PyResult<Self> {
         Self::read(entries, true)
     }
@@ -220,7 +222,7 @@ impl<'py> Lines<'py> {
     }
 }
 
-/// The indices of a transcript's lines that the conversation went on from, in its order; None where no line names
+/// The indices of a transcript's lines that the conversation went on from, in its order; None if no line names
 /// another.
 #[pyfunction]
 pub fn transcript_branch(entries: &Bound<'_, PyAny>) -> PyResult<Option<Vec<usize>>> {
@@ -256,7 +258,7 @@ pub fn is_of_subagent(entry: Fields<'_, '_>) -> PyResult<bool> {
     Ok(entry.is_set(interned!(py, "isSidechain"))? || entry.is_set(interned!(py, "parent_tool_use_id"))?)
 }
 
-/// Who wrote a line.
+/// The writer of a line.
 pub fn kind_of(entry: Fields<'_, '_>) -> PyResult<Kind> {
     let py = entry.as_any().py();
     let kind = match entry.kind()?.name().as_ref() {
@@ -276,14 +278,14 @@ fn is_queued(entry: Fields<'_, '_>) -> PyResult<bool> {
     }
 }
 
-/// The content of a line; None where it has none, or no message around it.
+/// The content of a line. None if it has none, or no message around it.
 pub fn content_of<'py>(entry: Fields<'_, 'py>, kind: Kind) -> PyResult<Option<Bound<'py, PyAny>>> {
     let around = around_content(entry, kind)?;
     let key = content_key(entry.as_any().py(), kind);
     around.as_ref().and_then(Fields::of).map_or(Ok(None), |around| around.get(key))
 }
 
-/// What is around the content of a line.
+/// The object that holds the content of a line.
 fn around_content<'py>(entry: Fields<'_, 'py>, kind: Kind) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = entry.as_any().py();
     match kind {
@@ -297,7 +299,7 @@ fn content_key<'py>(py: Python<'py>, kind: Kind) -> &'py Bound<'py, PyString> {
     if kind == Kind::Queued { interned!(py, "prompt") } else { interned!(py, "content") }
 }
 
-/// Where the content of a line is.
+/// The place of the content of a line.
 pub fn path_of<'py>(entry: Fields<'_, 'py>) -> PyResult<Bound<'py, PyTuple>> {
     let is_queued = entry.kind()?.name() == "attachment";
     PyTuple::new(entry.as_any().py(), if is_queued { ["attachment", "prompt"] } else { ["message", "content"] })
@@ -320,8 +322,8 @@ fn is_empty(content: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(true)
 }
 
-/// The index of the last summary in a transcript that its agent wrote when the window was full; None without one. Its next prompt
-/// began there, and what is before it is only kept.
+/// The index of the last summary in a transcript that its agent wrote when the window was full. None without one. Its
+/// next prompt began there, and earlier messages are only kept.
 #[pyfunction]
 pub fn last_compaction(conversation: &Conversation, entries: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     let _running = Running::begin();

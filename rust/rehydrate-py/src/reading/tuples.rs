@@ -9,7 +9,7 @@ use super::conversation::Conversation;
 use super::facts::Facts;
 use super::strings::{Id, Source};
 
-/// Makes named tuples by `tuple.__new__`, without the detour over their own constructors, which are written in Python.
+/// Makes named tuples by `tuple.__new__`, without their own constructors, which are written in Python.
 pub struct Make<'py> {
     pub new: Bound<'py, PyAny>,
     piece: Bound<'py, PyAny>,
@@ -55,7 +55,7 @@ impl Conversation {
         make.new.call1((&make.message, (row.index, role, pieces, row.images, calls, answers, row.is_user_turn)))
     }
 
-    /// The values that one is compared and copied by; how they are held makes no difference.
+    /// The values by which one is compared and copied, however they are held.
     pub(super) fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let Facts { format, ignored, user_first, bound, .. } = &self.facts;
         let (ignored, bound) = (PyTuple::new(py, ignored)?, PyTuple::new(py, bound)?);

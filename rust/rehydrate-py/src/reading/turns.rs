@@ -1,4 +1,5 @@
-//! Where a conversation's turns begin, what its prompts share, and the message that an open tool loop needs.
+//! The beginnings of a conversation's turns, the part that its prompts share, and the message that an open tool loop
+//! needs.
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
@@ -14,7 +15,7 @@ use crate::interned::interned;
 
 impl Conversation {
     /// Keep the message that begins the open tool loop, if it begins with a thought without text (redacted, or not
-    /// displayed); no piece shows such a thought. And the message before it: without the user's turn an earlier reply
+    /// displayed), which no piece shows. Also keep the message before it: without the user's turn an earlier reply
     /// would begin the loop. With thinking enabled Anthropic refuses a loop that does not begin with a thought.
     pub fn bind_opening_thought(&mut self, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let Some(first) = self.loop_opening().filter(|&first| first + 1 < self.all().len()) else { return Ok(()) };
@@ -130,8 +131,9 @@ impl Conversation {
 
     /// The indices of the last entries that a prompt has in the same place as the next prompt, and as the one before.
     ///
-    /// Where something is put before the last user turn, what comes after moves: a turn of the user's begins with several
-    /// messages in a row. Else all stays, and the prompt before ended where the assistant began its last turn.
+    /// If something is put before the last user turn, the messages after it move: a turn of the user's begins with
+    /// several messages in a row. Otherwise everything stays, and the prompt before ended where the assistant began its
+    /// last turn.
     pub fn shared_ends(&self, floats: bool) -> (Option<usize>, Option<usize>) {
         let (of, count) = (&self.columns, self.all().len());
         if floats {
@@ -145,7 +147,7 @@ impl Conversation {
         (count.checked_sub(1).map(|at| self.index(at)), before.map(|at| self.index(at)))
     }
 
-    /// How many system entries the list begins with.
+    /// The number of system entries at the beginning of the list.
     pub fn leading_system(&self) -> usize {
         let is_one = |&at: &usize| self.columns.role(at) == Role::System && self.index(at) == at;
         (0..self.all().len()).take_while(is_one).count()

@@ -12,7 +12,7 @@ const AS_IT_IS: &str = "pass the response's usage as it is";
 /// Tokens read from the cache, written to it, written for an hour, neither read nor written, and of the output.
 type Bill = (i64, i64, i64, i64, i64);
 
-/// What is billed by the usage of Anthropic, OpenAI (chat and Responses), Converse, or Gemini. A count that is absent is 0.
+/// The billed tokens in the usage of Anthropic, OpenAI (chat and Responses), Converse or Gemini. A missing count is 0.
 #[pyfunction]
 pub fn billed_usage(usage: &Bound<'_, PyMapping>) -> PyResult<Bill> {
     let _running = Running::begin();

@@ -8,7 +8,7 @@ use super::message::Value;
 use crate::convert::Text;
 use crate::exit::Running;
 
-/// The steps chosen by new needs per cost, while they fit and add something to what is covered.
+/// The steps chosen by new needs per cost, while they fit and cover more needs.
 #[pyfunction]
 #[pyo3(signature = (needs, costs, budget, covered=None))]
 pub fn cover(needs: Vec<Value<'_>>, costs: Vec<i64>, budget: i64, covered: Option<&Value<'_>>) -> PyResult<Vec<usize>> {

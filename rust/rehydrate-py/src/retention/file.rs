@@ -16,7 +16,7 @@ const LISTS: [&str; 7] = ["messages", "history", "traj", "trajectory", "conversa
 /// The keys of two datasets, which stay as they are.
 const DATASETS: [&[&str]; 2] = [&["qa", "conversation"], &["task_id", "trial", "traj"]];
 
-/// The raw conversations in the text of a file. Raises UnreadableSessionError for `path`; `expected` says what to pass.
+/// The raw conversations in the text of a file. Raises UnreadableSessionError for `path`. `expected` says what to pass.
 #[pyfunction]
 pub fn session_values<'py>(path: &Value<'py>, text: Text, expected: &str) -> PyResult<Vec<Value<'py>>> {
     let _running = Running::begin();
@@ -60,7 +60,7 @@ fn lines<'py>(py: Python<'py>, text: &str) -> Result<Vec<Value<'py>>, usize> {
         }
         match loads(py, line) {
             Ok(value) => values.push(value),
-            // A session that is being written, or was cut off: all but its last line.
+            // A session that is being written, or was cut off: everything but its last line.
             Err(_) if index + 2 >= lines.len() && values.len() > 1 => break,
             Err(_) => return Err(index + 1),
         }

@@ -9,7 +9,7 @@ use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{Fields, string_of, text_of};
 
-/// Group the indices of the messages into steps, so that no tool call is apart from its results.
+/// Group the indices of the messages into steps, so that no tool call is separate from its results.
 ///
 /// A step starts at a message that answers no tool call and continues no earlier assistant message: transcripts write
 /// one message as several entries with one id, results in between. Responses items stay together from a reasoning, or
@@ -55,7 +55,7 @@ pub fn steps_of(messages: &[Value<'_>]) -> PyResult<Vec<Range<usize>>> {
     Ok(starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect())
 }
 
-/// The number of messages; a transcript's entries with one id count once.
+/// The number of messages. A transcript's entries with one id count once.
 #[pyfunction]
 pub fn count_messages(messages: &Value<'_>) -> PyResult<usize> {
     let _running = Running::begin();

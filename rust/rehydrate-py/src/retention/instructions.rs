@@ -15,7 +15,7 @@ pub fn binding_instructions<'py>(messages: &Value<'py>) -> PyResult<Bound<'py, P
     PyTuple::new(messages.py(), binding_sentences(turns)?)
 }
 
-/// The share of these sentences that is still there, to the letter or in other words of one line; None where there are
+/// The share of these sentences that is still there, to the letter or in other words of one line; None if there are
 /// none.
 #[pyfunction]
 pub fn instructions_kept(sentences: Vec<Text>, kept: &Value<'_>) -> PyResult<Option<f64>> {

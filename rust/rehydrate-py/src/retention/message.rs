@@ -14,14 +14,14 @@ pub type Value<'py> = Bound<'py, PyAny>;
 
 const CALLS: [&str; 2] = ["function_call", "custom_tool_call"];
 const RESULTS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
-/// Elements that a harness writes into the user's messages, and what the names of others begin with.
+/// Elements that a harness writes into the user's messages, and the beginnings of other elements' names.
 const HARNESS: &[u8] = b"system-reminder";
 const HARNESS_BEGINNINGS: [&[u8]; 3] = [b"command-", b"local-command-", b"bash-"];
 /// Values are read to this depth.
 const MAX_DEPTH: usize = 500;
 
-/// The API message itself; a transcript entry holds it under `message`, and what was queued while the agent worked under
-/// `attachment`. A line of Codex holds its item under `payload`, and its summary there.
+/// The API message itself. A transcript entry holds it under `message`, and a message queued while the agent worked
+/// under `attachment`. A line of Codex holds its item under `payload`, and its summary there.
 #[pyfunction]
 pub fn payload<'py>(message: &Value<'py>) -> PyResult<Value<'py>> {
     let _running = Running::begin();
@@ -44,7 +44,7 @@ pub fn payload<'py>(message: &Value<'py>) -> PyResult<Value<'py>> {
     Ok(inner(fields, "message")?.unwrap_or_else(|| message.clone()))
 }
 
-/// The role as it is written; of an item of OpenAI Responses, that of its type.
+/// The role as it is written. For an item of OpenAI Responses, that of its type.
 #[pyfunction]
 pub fn role_of(message: &Value<'_>) -> PyResult<String> {
     let _running = Running::begin();
@@ -53,21 +53,21 @@ pub fn role_of(message: &Value<'_>) -> PyResult<String> {
 
 /// All text of a message: text, tool calls with their inputs, tool results.
 ///
-/// Thinking is left out, since providers drop it, and so is all that is not text.
+/// Thinking is left out, since providers drop it, and so is everything that is not text.
 #[pyfunction]
 pub fn text_of(message: &Value<'_>) -> PyResult<String> {
     let _running = Running::begin();
     Body::of(message)?.text()
 }
 
-/// The values that a message passes to tools, one a line, without the names of parameters.
+/// The values that a message passes to tools, one per line, without the names of parameters.
 #[pyfunction]
 pub fn tool_inputs(message: &Value<'_>) -> PyResult<String> {
     let _running = Running::begin();
     Body::of(message)?.input_text()
 }
 
-/// The user's own words in a message: no tool result, and nothing that a harness adds.
+/// The user's own words in a message, without tool results and a harness's additions.
 #[pyfunction]
 pub fn user_text(message: &Value<'_>) -> PyResult<String> {
     let _running = Running::begin();
@@ -256,7 +256,7 @@ fn add_texts(texts: &mut Vec<String>, body: Fields<'_, '_>, depth: usize) -> PyR
     }
 }
 
-/// The functions that a message calls beside its content, or that it is a call of.
+/// The functions that a message calls in addition to its content, or that it is a call of.
 fn functions<'py>(body: Fields<'_, 'py>) -> PyResult<Vec<Value<'py>>> {
     let mut called = Vec::new();
     for call in listed(body, "tool_calls")? {
@@ -268,7 +268,7 @@ fn functions<'py>(body: Fields<'_, 'py>) -> PyResult<Vec<Value<'py>>> {
     Ok(called)
 }
 
-/// Add the arguments of a call; the raw text where it is not JSON.
+/// Add the arguments of a call; the raw text if it is not JSON.
 fn add_arguments(leaves: &mut Vec<String>, function: Fields<'_, '_>) -> PyResult<()> {
     let py = function.as_any().py();
     let key = interned!(py, "arguments");

@@ -35,7 +35,7 @@ pub fn lines_in<'py>(py: Python<'py>, text: Text) -> PyResult<Bound<'py, PyFroze
     PyFrozenSet::new(py, core::lines_in(text.as_str()))
 }
 
-/// The text without the marks that an excerpt writes in place of what it left out.
+/// The text without the marks that an excerpt writes in place of its gaps.
 #[pyfunction]
 pub fn without_marks(text: Text) -> String {
     core::without_marks(text.as_str()).into_owned()
@@ -98,12 +98,12 @@ fn chosen<'py>(py: Python<'py>, texts: &[String], numbers: BTreeSet<usize>) -> P
     PyFrozenSet::new(py, numbers.into_iter().map(|number| &texts[number]))
 }
 
-/// Names and lines to be looked for in messages. Each of a cut's own messages is searched once.
+/// Names and lines to look for in messages. Each of a cut's own messages is searched once.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Needs {
     names: WantedNames,
     lines: WantedLines,
-    /// By the address of a message: the message itself, which keeps its address, and what is in it.
+    /// By the address of a message: the message itself, which keeps its address, and the needs in it.
     own: HashMap<usize, (Py<PyAny>, Held)>,
 }
 
@@ -163,11 +163,11 @@ impl Needs {
     }
 }
 
-/// A lost name; the index and the role of the last message that had it; the text before and after it there; how many later
-/// calls use it, and the first of these around it.
+/// A lost name; the index and the role of the last message that had it; the text before and after it there; the number
+/// of later calls that use it, and the first of these around it.
 type Lost = (String, usize, String, String, String, usize, String);
 
-/// At most so many of the names that are lost at a cut, the most used first.
+/// At most `most` of the names that are lost at a cut, the most used first.
 #[pyfunction]
 pub fn lost_names(
     lost: Vec<Text>,

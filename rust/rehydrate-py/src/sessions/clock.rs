@@ -18,7 +18,7 @@ impl<'py> Clock<'py> {
         Ok(Self { class: module.getattr("datetime")?, utc: module.getattr("timezone")?.getattr("utc")? })
     }
 
-    /// The time in ISO 8601, UTC where it names no zone; None where it is none.
+    /// The time in ISO 8601, UTC if it names no zone; None if it isn't one.
     pub fn time(&self, stamp: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = self.class.py();
         match self.in_utc(stamp) {
@@ -29,7 +29,7 @@ impl<'py> Clock<'py> {
         }
     }
 
-    /// The time of a line; None where it names none.
+    /// The time of a line. None if it names none.
     pub fn of_line(&self, line: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let stamp = line.text(interned!(self.class.py(), "timestamp"))?;
         Ok(stamp.map(|stamp| self.time(&stamp)).transpose()?.flatten())
@@ -46,7 +46,7 @@ impl<'py> Clock<'py> {
         time.call_method1(interned!(py, "astimezone"), (&self.utc,))
     }
 
-    /// The time so many nanoseconds after 1970.
+    /// The time from nanoseconds after 1970.
     pub fn after_epoch(&self, nanoseconds: i64) -> PyResult<Bound<'py, PyAny>> {
         self.class.call_method1(interned!(self.class.py(), "fromtimestamp"), (nanoseconds as f64 / 1e9, &self.utc))
     }

@@ -1,4 +1,4 @@
-//! Texts about a session that is compacted: what goes back into it, and the names in it.
+//! Texts about a compacted session: the part that goes back into it, and its names.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::conversation::PieceKind;
@@ -14,13 +14,13 @@ use crate::fences::fenced_section;
 use crate::reading::Fields;
 
 const MAX_NAMES: usize = 2_000;
-/// Of the sentence that says whose words the lines of the store are, and of the fence around them.
+/// Characters of the sentence that says whose words the lines of the store are, and of the fence around them.
 const SAID_CHARS: usize = 240;
 const FENCE_CHARS: usize = 200;
 const STORE: &str = "context store";
 
-/// The text that goes back after a compaction: a context store, in which each line says whose words it is, and excerpts, which
-/// are there whole or not at all.
+/// The text that goes back after a compaction: a context store, in which each line says whose words it is, and
+/// excerpts, which are there whole or not at all.
 #[pyfunction]
 pub fn put_back(
     py: Python<'_>,
@@ -51,8 +51,8 @@ pub fn put_back(
     Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n"))
 }
 
-/// The names in what was said in these lines and in what tools were called with, the best first. Names that only results hold
-/// are left out: nobody has used them. So are proper names.
+/// The names in the words of these lines and in the inputs of tools, the best first. Names that are only in results are
+/// left out, since no one has used them, and so are proper names.
 #[pyfunction]
 pub fn used_names(py: Python<'_>, lines: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
     let _running = Running::begin();

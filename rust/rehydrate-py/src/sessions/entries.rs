@@ -1,4 +1,5 @@
-//! The lines of a transcript as entries, without ballast: no thinking, no pictures, nothing that only the harness needs.
+//! The lines of a transcript as entries, without ballast: no thinking, no pictures, nothing that only the harness
+//! needs.
 use pyo3::exceptions::{PyRecursionError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -31,7 +32,7 @@ static KEPT_KEYS: [Interned; 5] = [
     Interned::new("sessionId"),
 ];
 static CODEX_KEYS: [Interned; 3] = [Interned::new("type"), Interned::new("timestamp"), Interned::new("payload")];
-/// A subagent's, a harness's, a summary of what is there already, an error.
+/// Keys of lines of a subagent or a harness, of summaries of earlier lines, and of errors.
 static UNSEEN: [Interned; 4] = [
     Interned::new("isSidechain"),
     Interned::new("isMeta"),
@@ -45,13 +46,13 @@ const HARNESS: &[&str] = &["<task-notification>", "[Request interrupted", "Cavea
 pub const MAX_STEPS: usize = 10_000;
 
 type Entry<'py> = Bound<'py, PyAny>;
-/// The parents of lines, by the lines' ids; None for an entry, at which a way ends.
+/// The parents of lines, by the lines' ids. None for an entry, at which a path ends.
 type Here<'py> = FxHashMap<String, Option<Option<Entry<'py>>>>;
 
-/// The entries in these lines, in the format of the agent's, without what the user took back as far as the lines tell it.
+/// The entries in these lines, in the agent's format, without what the user took back as far as the lines show it.
 ///
-/// Each line of Claude Code names the last one before it that was said; `ancestor` finds that one for a line that is not
-/// among these. Of Codex the events stay by which turns were taken back, with these turns.
+/// Each line of Claude Code names the last spoken one before it. `ancestor` finds that one for a line that is not among
+/// these. For Codex the events stay by which turns were taken back, with these turns.
 #[pyfunction]
 pub fn said_entries<'py>(
     lines: &Bound<'py, PyAny>,
@@ -139,7 +140,7 @@ fn with_ancestor<'py>(entry: Fields<'_, 'py>, here: &Here<'py>, ancestor: &Bound
     entry.with(key, parent)
 }
 
-/// The entries without results whose calls are missing, and without calls that were never answered, where others were made
+/// The entries without results whose calls are missing, and without calls that were never answered, if others were made
 /// after them.
 pub fn paired_entries<'py>(entries: Vec<Entry<'py>>, agent: &str) -> PyResult<Vec<Entry<'py>>> {
     let is_claudes = agent == "claude_code";
@@ -175,7 +176,7 @@ pub fn paired_entries<'py>(entries: Vec<Entry<'py>>, agent: &str) -> PyResult<Ve
     Ok(kept)
 }
 
-/// The entry in a line of Claude Code's, which keeps a whole result a second time next to it.
+/// The entry in a line of Claude Code, which keeps a whole result a second time next to it.
 fn claude_entry<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
     let py = line.as_any().py();
     if !line_is_seen(line.as_any())? {
@@ -226,8 +227,8 @@ fn claude_entry<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
     Ok(if is_users && is_harness(line, &light)? { None } else { Some(light) })
 }
 
-/// The content of a user's line without what the harness adds to the words: that is not the user's, and nothing to be
-/// remembered as such.
+/// The content of a user's line without the harness's additions: those are not the user's words, and nothing to
+/// remember as such.
 fn own_content<'py>(content: &Entry<'py>) -> PyResult<Entry<'py>> {
     let py = content.py();
     if let Ok(text) = content.cast::<PyString>() {
@@ -278,7 +279,7 @@ fn codex_entry<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Entry<'py>>> {
     Ok(if is_kept { Some(copied(line, &CODEX_KEYS)?.into_any()) } else { None })
 }
 
-/// Whether a line of the user's role holds nothing that a user or a tool said.
+/// Whether a line of the user's role holds no words of a user and no result of a tool.
 fn is_harness(line: Fields<'_, '_>, entry: &Entry<'_>) -> PyResult<bool> {
     let content = line_content(entry)?;
     if !blocks_of(content.as_ref(), "tool_result")?.is_empty() {
@@ -312,7 +313,7 @@ fn blocks_of<'py>(content: Option<&Entry<'py>>, kind: &str) -> PyResult<Vec<Entr
     Ok(found)
 }
 
-/// The entry with the blocks that are kept, by themselves and their types; None where nothing is left.
+/// The entry with the kept blocks, chosen one by one and by their types. None if nothing is left.
 fn with_blocks<'py>(
     entry: Entry<'py>,
     is_kept: impl Fn(&Entry<'py>, &str) -> PyResult<bool>,
@@ -344,12 +345,12 @@ fn with_blocks<'py>(
     fields.with(around, Fields::needed(&inner, 0, String::new)?.with(key, kept)?).map(Some)
 }
 
-/// A block with a word in the place of binary data. Raises TypeError for one whose type is an object or a list.
+/// A block with a word in place of binary data. Raises TypeError for one whose type is an object or a list.
 fn light<'py>(block: Fields<'_, 'py>) -> PyResult<Entry<'py>> {
     let (py, kind) = (block.as_any().py(), block.kind()?);
     let of = block.get(interned!(py, "type"))?;
     if of.is_some_and(|of| Fields::of(&of).is_some() || is_list(&of)) {
-        return Err(PyTypeError::new_err("a block's type is no text"));
+        return Err(PyTypeError::new_err("a block's type isn't a string"));
     }
     if matches!(kind.name().as_ref(), "image" | "document") {
         let made = PyDict::new(py);

@@ -1,4 +1,4 @@
-//! A file of JSON Lines that its agent may be writing, read on from where the last reading ended.
+//! A file of JSON Lines that its agent may be writing, read on from the end of the last reading.
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 use crate::exit::Running;
 use crate::reading::json_value;
 
-/// A longer line holds a picture or a file, and nothing that was said.
+/// A longer line holds a picture or a file, and no words.
 pub const MAX_LINE_BYTES: usize = 8_000_000;
 
 /// Reads the objects of a transcript from an offset on.
@@ -23,7 +23,7 @@ pub struct TranscriptReader {
 
 #[derive(Clone, Copy)]
 struct State {
-    /// Where the next reading begins.
+    /// The place where the next reading begins.
     offset: u64,
     /// Whether that is in the middle of a line to pass over.
     skips: bool,
@@ -64,7 +64,7 @@ impl TranscriptReader {
         self.state().is_at_end
     }
 
-    /// The objects in about so many bytes. Raises OSError.
+    /// The objects in about this many bytes. Raises OSError.
     pub fn objects<'py>(&self, py: Python<'py>, max_bytes: u64) -> PyResult<Bound<'py, PyList>> {
         let _running = Running::begin();
         let objects = PyList::empty(py);
@@ -74,7 +74,7 @@ impl TranscriptReader {
 }
 
 impl TranscriptReader {
-    /// Take each object in about so many bytes. Raises OSError.
+    /// Take each object in about this many bytes. Raises OSError.
     pub fn each<'py>(
         &self,
         py: Python<'py>,

@@ -10,9 +10,9 @@ use pyo3::types::PySlice;
 use super::record::SessionRecord;
 use crate::exit::Running;
 
-/// The newest ones; who has more finds the older ones by hand.
+/// The most files, the newest first. Older ones are found by hand.
 const MAX_FILES: usize = 20_000;
-/// Of the UUID at the end of a name that Codex gives.
+/// The length of the UUID at the end of a name that Codex gives.
 const ID_CHARS: isize = 36;
 
 /// One transcript, as its folder lists it.
@@ -35,13 +35,13 @@ impl SessionFile {
         session_id(py, &self.path, &self.agent)
     }
 
-    /// How many bytes are still to be read, by what is known of it; None where there is nothing new to read.
+    /// The number of bytes of it that are not read yet. None if there is nothing new to read.
     fn unread(&self, known: Option<&SessionRecord>) -> Option<u64> {
         known.map_or(Some(self.size), |record| record.unread(self))
     }
 }
 
-/// The name that an agent gives the session in a file: the file's, of Codex the UUID at its end.
+/// The name that an agent gives the session in a file: that of the file, or for Codex the UUID at its end.
 pub fn session_id<'py>(py: Python<'py>, path: &Path, agent: &str) -> PyResult<Bound<'py, PyAny>> {
     let name = path.file_stem().unwrap_or_default().into_pyobject(py)?.into_any();
     let is_long = name.len()? > ID_CHARS.unsigned_abs();
@@ -73,7 +73,7 @@ pub fn transcripts(py: Python<'_>, roots: Vec<(String, PathBuf)>) -> PyResult<Ve
     }))
 }
 
-/// The transcript that an entry of a folder is; None where it is none, or was removed just now.
+/// The transcript of an entry of a folder. None if it isn't one, or was removed just now.
 fn session_in(entry: &fs::DirEntry, agent: &str) -> Option<SessionFile> {
     let name = entry.file_name();
     let name = name.as_encoded_bytes();

@@ -15,13 +15,13 @@ use crate::notes::CHARS_A_TOKEN;
 use crate::outline::NameIndex;
 use crate::reading::{Conversation, Fields, read_entries};
 
-/// Of the end of a transcript; what is before is left out.
+/// The bytes read at the end of a transcript. Earlier ones are left out.
 const MAX_BYTES: u64 = 64_000_000;
 const MAX_NAMES: usize = 400;
 const TURN_CHARS: usize = 300;
-/// Of many user turns the first ones are shown, and the last ones.
+/// The number of user turns shown at the start; if there are more, the last ones are shown too.
 const FIRST_TURNS: usize = 5;
-/// Of a time: to the minute.
+/// The length of a time to the minute.
 const TIME_CHARS: usize = 16;
 
 /// The subject of a session: its turns and names.
@@ -32,7 +32,7 @@ pub struct SessionOutline {
     turns: Vec<(String, String)>,
     #[pyo3(get)]
     omitted_turns: usize,
-    /// By use: the tool that was called with them, or where they were.
+    /// By use: the tool that was called with them, or their place.
     names: Vec<(String, Vec<String>)>,
     #[pyo3(get)]
     messages: usize,
@@ -115,7 +115,7 @@ impl SessionOutline {
     }
 }
 
-/// The lines and the conversation in them; lines of no shape that the format has are left out.
+/// The lines and the conversation in them. Lines of unknown types are left out.
 fn parsed<'py>(lines: Bound<'py, PyList>, agent: &str) -> PyResult<(Bound<'py, PyList>, Conversation)> {
     let py = lines.py();
     let read = |lines: &Bound<'py, PyList>| match read_entries(agent, lines.as_any()) {
@@ -139,7 +139,7 @@ fn parsed<'py>(lines: Bound<'py, PyList>, agent: &str) -> PyResult<(Bound<'py, P
     Ok((none, conversation))
 }
 
-/// The time and the words of each turn of the user's.
+/// The time and the words of each turn of the user.
 fn turns_in(lines: &Bound<'_, PyList>, conversation: &Conversation) -> PyResult<Vec<(String, String)>> {
     let py = lines.py();
     let (clock, mut turns) = (Clock::new(py)?, Vec::new());

@@ -1,5 +1,5 @@
-//! A part of a transcript as an index asks for it. It is read whole before it is known what of it the conversation went on from, so
-//! only what counts of a line is held.
+//! A part of a transcript as an index asks for it. It is read whole before it is known which lines the conversation
+//! went on from, so only the parts of a line that count are held.
 use std::cmp::{max, min};
 
 use pyo3::prelude::*;
@@ -40,28 +40,28 @@ const TITLE_CHARS: usize = 120;
 const PROJECT_CHARS: usize = 300;
 const MAX_TIPS: usize = 16;
 
-/// Lines of a transcript: chunks of them to be found, and notes on the session as a whole.
+/// Lines of a transcript: chunks of them for a search, and notes on the session as a whole.
 pub struct Part<'py> {
     /// Whether a line goes on from another one than the last that was known, or takes turns back.
     pub went_back: bool,
     /// The ids of the last line that was said, and of those after it.
     pub tips: Vec<String>,
-    /// The folder that the agent works in; "" where no line tells it.
+    /// The folder that the agent works in; "" if no line tells it.
     pub project: String,
-    /// The title that the agent gives the session; "" where it gives none.
+    /// The title that the agent gives the session. "" if it gives none.
     pub title: String,
     /// The user's first words.
     pub words: String,
-    /// The times of the first and the last line; None where no line tells one.
+    /// The times of the first and the last line; None if no line tells one.
     pub times: Option<(String, String)>,
-    /// Chunks of what was said, to be added in these batches.
+    /// Chunks of the words, to be added in these batches.
     batches: Vec<Vec<Chunk>>,
     /// The time of each line.
     line_times: Vec<Option<Bound<'py, PyAny>>>,
 }
 
 impl<'py> Part<'py> {
-    /// Read the lines in about so many bytes. `tips` are those of the part before. Raises OSError.
+    /// Read the lines in about this many bytes. `tips` are those of the part before. Raises OSError.
     pub fn read(py: Python<'py>, reader: &TranscriptReader, max_bytes: u64, tips: Vec<String>) -> PyResult<Self> {
         let clock = Clock::new(py)?;
         let (mut read, mut times) = (Vec::new(), None);
@@ -122,7 +122,7 @@ impl<'py> Part<'py> {
         Ok(Self { went_back, tips, project, title, words, times, batches, line_times })
     }
 
-    /// The batches: of each chunk its text, and the time of its first line, or this one.
+    /// The batches: for each chunk its text, and the time of its first line, or this one.
     pub fn timed_batches(&self, py: Python<'py>, or: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let timed = |chunks: &Vec<Chunk>| {
             let of = |chunk: &Chunk| (chunk.text.clone(), self.line_times[chunk.line].as_ref().unwrap_or(or));
@@ -137,9 +137,9 @@ impl<'py> Part<'py> {
 struct Line<'py> {
     /// The fields that decide whether it is still part of the conversation, without its text.
     link: Bound<'py, PyAny>,
-    /// Of Codex', whether it is a turn of the user's.
+    /// In Codex' transcripts: whether it is a turn of the user.
     is_turn: bool,
-    /// Of Codex', how many turns it takes back.
+    /// In Codex' transcripts: how many turns it takes back.
     taken_back: usize,
     said: Vec<(Speaker, String)>,
     time: Option<Bound<'py, PyAny>>,
@@ -172,7 +172,7 @@ impl<'py> Line<'py> {
     }
 }
 
-/// Add to the fields of a line of Claude Code's what the tree asks of its message.
+/// Add to the fields of a line of Claude Code those that the tree needs of its message.
 fn add_message<'py>(line: Fields<'_, 'py>, link: &Bound<'py, PyDict>) -> PyResult<()> {
     let py = line.as_any().py();
     let message = line.get(interned!(py, "message"))?;
@@ -238,7 +238,7 @@ fn went_back(lines: &[Line<'_>], tips: &[String]) -> PyResult<bool> {
     Ok(false)
 }
 
-/// The folder that the agent works in, where the line tells it.
+/// The folder that the agent works in, if the line tells it.
 fn project_of(line: Fields<'_, '_>) -> PyResult<String> {
     let py = line.as_any().py();
     let payload = line.get(interned!(py, "payload"))?;

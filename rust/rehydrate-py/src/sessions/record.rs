@@ -1,4 +1,5 @@
-//! One transcript as an index knows it: how far it was read, what its lines tell of the session, and reading on.
+//! One transcript as an index knows it: the offset up to which it was read, what its lines say of the session, and
+//! reading on.
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,7 +16,7 @@ use super::listing::{SessionFile, session_id};
 use super::part::Part;
 use crate::exit::Running;
 
-/// Of the beginning of a file: another one, and it is another file.
+/// The bytes at the start of a file that identify it: if they change, it is another file.
 const HEAD_BYTES: u64 = 256;
 
 /// One transcript as the index knows it.
@@ -27,7 +28,7 @@ pub struct SessionRecord {
     agent: String,
     size: u64,
     mtime_ns: i64,
-    /// How far it was read.
+    /// The offset up to which it was read.
     offset: u64,
     /// Whether that is in the middle of a line to pass over.
     skips: bool,
@@ -45,7 +46,7 @@ pub struct SessionRecord {
     last: String,
     #[pyo3(get)]
     broken: usize,
-    /// The ids of the last line that was said, and of those after it: who names another one went back.
+    /// The ids of the last spoken line, and of those after it: a line that names another one went back.
     tips: Vec<String>,
 }
 
@@ -55,20 +56,20 @@ pub struct SessionPart {
     /// The record from now on.
     #[pyo3(get)]
     record: Py<SessionRecord>,
-    /// Whether what was known of the session before is to be forgotten.
+    /// Whether earlier knowledge of the session must be forgotten.
     #[pyo3(get)]
     begins_anew: bool,
-    /// Chunks of what was said, to be added in these batches: each a text and its time.
+    /// Chunks of the words, to be added in these batches: each a text and its time.
     #[pyo3(get)]
     batches: Py<PyList>,
-    /// How many were read; 0 where the file cannot be read.
+    /// The number of bytes that were read. 0 if the file cannot be read.
     #[pyo3(get)]
     bytes: u64,
 }
 
 #[pymethods]
 impl SessionRecord {
-    /// The record in a row of the index's list. Raises KeyError, TypeError or ValueError for what is no such row.
+    /// The record in a row of the index's list. Raises KeyError, TypeError or ValueError for anything else.
     #[staticmethod]
     fn of(row: &Bound<'_, PyDict>) -> PyResult<Self> {
         let _running = Running::begin();
@@ -133,7 +134,7 @@ impl SessionRecord {
         format!("session/{}", digest(self.path.as_os_str().as_encoded_bytes()))
     }
 
-    /// Whether any of it may have been said between these times, each of which may be missing.
+    /// Whether any of it may be from between these times, each of which may be missing.
     fn within(&self, after: &Bound<'_, PyAny>, before: &Bound<'_, PyAny>) -> PyResult<bool> {
         let _running = Running::begin();
         let clock = Clock::new(after.py())?;
@@ -151,7 +152,7 @@ impl SessionRecord {
 }
 
 impl SessionRecord {
-    /// How many bytes of its file are still to be read; None where there is nothing new to read.
+    /// The number of bytes of its file that are not read yet. None if there is nothing new to read.
     pub fn unread(&self, file: &SessionFile) -> Option<u64> {
         let is_current = self.is_at_end && (self.size, self.mtime_ns) == (file.size, file.mtime_ns);
         (!is_current).then(|| file.size.saturating_sub(self.offset))
@@ -161,7 +162,7 @@ impl SessionRecord {
         Self { path: file.path.clone(), agent: file.agent.clone(), ..Self::default() }
     }
 
-    /// Note what lines tell of their session as a whole; `changed` is when the file was.
+    /// Note what lines say of their session as a whole. `changed` is the file's time.
     fn note(&mut self, part: Part<'_>, changed: String) {
         self.tips = part.tips;
         if self.project.is_empty() {
@@ -184,8 +185,8 @@ impl SessionRecord {
     }
 }
 
-/// Read about so many bytes of a transcript on from where its record says, or anew where what is known of it does not hold.
-/// A file that cannot be read counts as read: it is tried again when it changes.
+/// Read about this many bytes of a transcript on from the place in its record, or from the beginning if the record no
+/// longer holds. A file that cannot be read counts as read: it is tried again when it changes.
 #[pyfunction]
 pub fn read_session(
     py: Python<'_>,
@@ -205,7 +206,7 @@ pub fn read_session(
     let mut reader = TranscriptReader::new(file.path.clone(), start, record.skips);
     let mut part = Part::read(py, &reader, max_bytes, record.tips.clone());
     if start > 0 && reader.offset() <= max_bytes && part.as_ref().is_ok_and(|part| part.went_back) {
-        // What was said is to be read again as a whole, without what was taken back.
+        // The session must be read again as a whole, without the messages that were taken back.
         (record, begins_anew) = (SessionRecord::new(file), true);
         reader = TranscriptReader::new(file.path.clone(), 0, false);
         part = Part::read(py, &reader, max_bytes, Vec::new());

@@ -1,4 +1,5 @@
-//! The texts in a line of either agent: the user's own words, the assistant's, and the values that tools were called with.
+//! The texts in a line of either agent: the user's own words, the assistant's, and the values that tools were called
+//! with.
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rehydrate_core::sessions::{Speaker, one_line, own_words, stripped};
@@ -54,7 +55,7 @@ pub fn words_of_user(message: &Bound<'_, PyAny>) -> PyResult<String> {
     Body::of(message)?.words_of_user(message)
 }
 
-/// The message or the item in a line of either agent, in the shape that its API has; a line of Claude Code stays around it.
+/// The message or the item in a line of either agent, in the form of its API. A line of Claude Code stays around it.
 /// None for any other line.
 pub fn message_of<'py>(line: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let (py, whole) = (line.as_any().py(), line.as_any());

@@ -11,7 +11,7 @@ use crate::caps::CodePoints;
 use crate::convert::string_of;
 use crate::exit::Running;
 
-/// The settings with a group of hooks more for each event; a group is JSON with an indent of two.
+/// The settings with one more group of hooks for each event. A group is JSON with an indent of two.
 #[pyfunction]
 pub fn settings_with_hooks(
     py: Python<'_>,
@@ -22,8 +22,8 @@ pub fn settings_with_hooks(
     read(py, with_hooks(&text.0, &groups))
 }
 
-/// The settings without some groups of hooks: their numbers, by event. What is empty then goes too, but for what is `kept`: an
-/// event by its name, the hooks by "".
+/// The settings without some groups of hooks: their numbers, by event. Events and hooks that are empty then go too,
+/// except those that are `kept`: an event by its name, the hooks by "".
 #[pyfunction]
 pub fn settings_without_hooks(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! The end of a transcript: its last turns, its last summary, and the way from a line back to one that is known.
+//! The end of a transcript: its last turns, its last summary, and the path from a line back to a known one.
 use std::fs::{File, metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,13 @@ use crate::reading::{Fields, taken_back, text_of};
 
 /// User and assistant lines that a compaction looks at.
 const LAST_TURNS: usize = 60;
-/// Bytes that are read, more where they hold too few lines; reading the most of them takes 0.2 s. A file may have 500 MB.
+/// Bytes that are read at first. More are read if they hold too few lines; reading the most of them takes 0.2 s. A file
+/// may have 500 MB.
 const TAIL_BYTES: [u64; 3] = [1_000_000, 4_000_000, 24_000_000];
 /// That are looked through at once, backwards.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// The last lines that were said, oldest first, without results whose calls are not there. Raises OSError.
+/// The last spoken lines, oldest first, without results whose calls are not there. Raises OSError.
 #[pyfunction]
 pub fn last_turns<'py>(py: Python<'py>, path: PathBuf, agent: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
@@ -44,7 +45,7 @@ pub fn last_turns<'py>(py: Python<'py>, path: PathBuf, agent: &str) -> PyResult<
     paired_entries(found.split_off(first), agent)
 }
 
-/// The last summary in a transcript of Codex'; "" for none. Raises OSError.
+/// The last summary in a transcript of Codex. "" for none. Raises OSError.
 #[pyfunction]
 pub fn last_summary<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyString>> {
     let _running = Running::begin();
@@ -62,7 +63,7 @@ pub fn last_summary<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, 
     Ok(summary)
 }
 
-/// The objects in the last bytes of a file, so many, and whether these are all.
+/// The objects in the last `most` bytes of a file, and whether these are all.
 fn last_objects<'py>(py: Python<'py>, path: &Path, most: u64) -> PyResult<(Bound<'py, PyList>, bool)> {
     let size = metadata(path)?.len();
     let begin = size.saturating_sub(most);
@@ -70,7 +71,7 @@ fn last_objects<'py>(py: Python<'py>, path: &Path, most: u64) -> PyResult<(Bound
     Ok((reader.objects(py, size - begin)?, begin == 0))
 }
 
-/// The id of the last line, at this one or before it, that is known; the id itself where there is none. The file is read
+/// The id of the last known line, at this one or before it, or the id itself if there is none. The file is read
 /// backwards from an offset on.
 #[pyfunction]
 pub fn known_ancestor<'py>(
@@ -109,7 +110,7 @@ impl LinesBefore {
         Ok(Self { file, end })
     }
 
-    /// The next line that has this id; None where there is none, or the file cannot be read.
+    /// The next line that has this id. None if there is none, or the file cannot be read.
     fn line_of<'py>(&mut self, name: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = name.py();
         let needle: String = py.import("json")?.call_method1(interned!(py, "dumps"), (name,))?.extract()?;
@@ -126,7 +127,7 @@ impl LinesBefore {
         Ok(None)
     }
 
-    /// The next line that holds a text, and where it begins.
+    /// The next line that holds a text, and its beginning.
     fn line_with(&mut self, text: &[u8]) -> io::Result<Option<(u64, Vec<u8>)>> {
         let finder = FinderRev::new(text);
         let Some(found) = self.last(self.end, text.len(), |block| finder.rfind(block))? else { return Ok(None) };
@@ -134,12 +135,12 @@ impl LinesBefore {
         let mut line = Vec::new();
         self.file.seek(SeekFrom::Start(start))?;
         let mut whole = (&mut self.file).take(MAX_LINE_BYTES as u64);
-        // The line ends where it does, also after the offset.
+        // The line ends where it ends, even after the offset.
         io::BufRead::read_until(&mut io::BufReader::with_capacity(BLOCK_BYTES, &mut whole), b'\n', &mut line)?;
         Ok(Some((start, line)))
     }
 
-    /// The offset of the last place before `end` that a search in a block finds, of something of so many bytes.
+    /// The offset of the last place before `end` that a search in a block finds, for something of this many bytes.
     fn last(
         &mut self,
         mut end: u64,
@@ -159,7 +160,7 @@ impl LinesBefore {
             if start == 0 {
                 return Ok(None);
             }
-            end = start + length as u64 - 1; // it may lie across the two blocks
+            end = start + length as u64 - 1; // it may extend across the two blocks
         }
     }
 }

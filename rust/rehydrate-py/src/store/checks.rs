@@ -1,4 +1,4 @@
-//! Checks of what a memory is given: items, filters, limits, handles. Every door has them, the store's too.
+//! Checks of a memory's arguments: items, filters, limits, handles. Every entry point has them, the store's too.
 use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyList, PySequence, PySet, PyString, PyTuple};
@@ -19,7 +19,7 @@ const FILTERS: [&str; 7] = ["tiers", "kinds", "sources", "threads", "after", "be
 
 type Any<'py> = Bound<'py, PyAny>;
 
-/// How a field of an item is checked.
+/// The check of an item's field.
 #[derive(Clone, Copy)]
 enum Check {
     Text,
@@ -54,7 +54,7 @@ const FIELDS: [(&str, Check); 18] = [
     ("redactions", Check::Tuples("Redaction", &["name"])),
 ];
 
-/// Check every field of a new `MemoryItem`, and bring times to UTC and whole milliseconds.
+/// Check every field of a new `MemoryItem`, and convert times to UTC and whole milliseconds.
 #[pyfunction]
 pub fn check_item(item: &Any<'_>) -> PyResult<()> {
     let py = item.py();
@@ -208,7 +208,7 @@ pub fn metadata_json<'py>(metadata: &Any<'py>) -> PyResult<Any<'py>> {
     py.import("json")?.call_method("dumps", (plain,), Some(&how))
 }
 
-/// The namespace; raises InvalidArgumentError unless it is a string that is not blank.
+/// The namespace. Raises InvalidArgumentError unless it is a string that is not blank.
 #[pyfunction]
 pub fn checked_namespace<'py>(namespace: &Any<'py>) -> PyResult<Any<'py>> {
     if namespace.cast::<PyString>().is_ok_and(|name| !is_blank(&text_of(name))) {
@@ -220,8 +220,8 @@ pub fn checked_namespace<'py>(namespace: &Any<'py>) -> PyResult<Any<'py>> {
 
 /// The namespace of a call: the one passed, else the one the memory is bound to.
 ///
-/// Raises MissingNamespaceError where there is neither, and OtherNamespaceError where they differ and the memory is confined to
-/// its own.
+/// Raises MissingNamespaceError if there is neither, and OtherNamespaceError if they differ and the memory is confined
+/// to its own.
 #[pyfunction]
 #[pyo3(signature = (operation, given, bound, *, is_confined=false))]
 pub fn resolve_namespace<'py>(
@@ -275,7 +275,7 @@ pub fn as_items<'py>(texts: &Any<'py>, fields: &Bound<'py, PyDict>) -> PyResult<
     all.try_iter()?.enumerate().map(item).collect()
 }
 
-/// `limit` as a whole number from 0 to `max_limit`; None: no upper limit.
+/// `limit` as a whole number from 0 to `max_limit`. None: no upper limit.
 #[pyfunction]
 #[pyo3(signature = (name, limit, max_limit=Some(MAX_LIMIT)))]
 pub fn checked_limit<'py>(name: &str, limit: &Any<'py>, max_limit: Option<usize>) -> PyResult<Any<'py>> {

@@ -23,8 +23,8 @@ pub fn check_server_name(what: &str, name: &Bound<'_, PyAny>, max_bytes: usize) 
     store::verify_name(what, &name, max_bytes).map_err(|error| to_py(py, &error))
 }
 
-/// The rows of new items: handle, tier, kind, source, thread, tool, principal, trust, confidence, parents, time, when it was
-/// created and expires, metadata, redactions, bytes, text, vector, and what full-text search reads.
+/// The rows of new items: handle, tier, kind, source, thread, tool, principal, trust, confidence, parents, time, when
+/// it was created and expires, metadata, redactions, bytes, text, vector, and the text for full-text search.
 #[pyfunction]
 pub fn server_rows<'py>(
     py: Python<'py>,
@@ -54,7 +54,7 @@ pub fn server_rows<'py>(
             number(new.tier as i64)?,
             name(&new.kind)?,
             name(&new.source)?,
-            name(&new.session)?,
+            name(&new.thread)?,
             name(&new.tool)?,
             name(&new.principal)?,
             new.trust.into_pyobject(py)?.into_any(),
@@ -115,7 +115,7 @@ pub fn server_items<'py>(
             text: bytes_of(&text(2)?)?.into_owned(),
             kind: name(3)?,
             source: name(4)?,
-            session: name(5)?,
+            thread: name(5)?,
             tool: name(6)?,
             principal: name(7)?,
             tier: Tier::try_from(at(8)?.extract::<u8>()?).map_err(|error| to_py(py, &error))?,
@@ -140,13 +140,14 @@ fn written<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
     Ok(read_server_text(text)?.cast_into()?)
 }
 
-/// Whether words say too little of a query: then texts are searched for it as it is.
+/// Whether its words say too little of a query: then texts are searched for the query itself.
 #[pyfunction]
 pub fn is_scan(query: Text) -> bool {
     store::is_scan(query.as_str())
 }
 
-/// The ids of the texts that hold a query, with their scores: those where it stands by itself first, then in the given order.
+/// The ids of the texts that hold a query, with their scores: those where it is a word by itself first, then in the
+/// given order.
 #[pyfunction]
 pub fn scanned(query: Text, texts: Vec<(i64, Text)>, limit: usize) -> Vec<(i64, f32)> {
     let Some(mut scan) = Scan::of(query.as_str(), limit) else { return Vec::new() };
@@ -159,7 +160,7 @@ pub fn scanned(query: Text, texts: Vec<(i64, Text)>, limit: usize) -> Vec<(i64, 
     scan.best()
 }
 
-/// Whether it is a URL of PostgreSQL, read here as PostgreSQL's own library reads it.
+/// Whether it is a PostgreSQL URL, read here in the same way as by PostgreSQL's own library.
 #[pyfunction]
 pub fn is_server_url(url: Text) -> bool {
     store::is_server_url(url.as_str())

@@ -33,7 +33,7 @@ impl LocalThreads {
         self.open.core.path().as_os_str().to_owned()
     }
 
-    /// What a thread of a namespace is; None where there is none of that name.
+    /// A thread of a namespace. None if there is none of that name.
     fn thread(&self, py: Python<'_>, namespace: Name, name: Name) -> PyResult<Option<ThreadRow>> {
         Ok(detached(py, || self.open.core.thread(&namespace.0, &name.0))?.map(thread_row))
     }
@@ -43,7 +43,7 @@ impl LocalThreads {
         Ok(detached(py, || self.open.core.threads(&namespace.0))?.into_iter().map(thread_row).collect())
     }
 
-    /// Add records to a thread that has `expected` of them; with 0 it is made. What it is then.
+    /// Add records to a thread that has `expected` of them. With 0 it is made. Returns its new row.
     fn append_records(
         &self,
         py: Python<'_>,
@@ -71,7 +71,7 @@ impl LocalThreads {
         Ok(found.into_iter().map(|record| (record.kind, record.time, record.body)).collect())
     }
 
-    /// Put other bodies in the place of some records of a thread that has `expected` of them.
+    /// Put other bodies in place of some records of a thread that has `expected` of them.
     fn replace_records(
         &self,
         py: Python<'_>,
@@ -90,7 +90,7 @@ impl LocalThreads {
     }
 }
 
-/// Refuse to write to a thread that has another number of records than the caller read; None: there is none.
+/// Refuse to write to a thread that has another number of records than the caller read. None: there is none.
 #[pyfunction]
 #[pyo3(signature = (server, name, expected, has))]
 pub fn check_thread_records(py: Python<'_>, server: &str, name: Text, expected: u64, has: Option<u64>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! What a store takes and answers, as Python has it: the classes of `rehydrate.memory.items`.
+//! The arguments and results of a store, as Python has them: the classes of `rehydrate.memory.items`.
 use std::path::Path;
 
 use once_cell::race::OnceBox;
@@ -20,7 +20,7 @@ use crate::interned::interned;
 
 pub const TIERS: [(&str, Tier); 3] = [("hot", Tier::Hot), ("warm", Tier::Warm), ("cold", Tier::Cold)];
 
-/// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
+/// The bytes of a string: UTF-8, in which lone surrogates are written like other characters, and so come back.
 pub struct RawText(pub Vec<u8>);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for RawText {
@@ -83,7 +83,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Truth {
     }
 }
 
-/// How many are wanted at most.
+/// The most hits to return.
 pub struct Limit(pub usize);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Limit {
@@ -150,7 +150,7 @@ impl Matrix {
     }
 }
 
-/// Components of a row where `rows` has one for each of `count` items.
+/// Components of a row, if `rows` has one for each of `count` items.
 pub fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
     let dim = rows.len().checked_div(count).unwrap_or(0);
     if dim * count == rows.len() && (dim > 0 || rows.is_empty()) {
@@ -159,7 +159,7 @@ pub fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
     Err(Error::Argument(format!("vectors hold {} numbers for {count} texts; give a row for each", rows.len())))
 }
 
-/// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
+/// The way to combine the legs of a search: a name, or the weights of text, trigram and vector.
 pub struct FusionArgument(pub Fusion);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for FusionArgument {
@@ -171,7 +171,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for FusionArgument {
             if [text, trigram, vector].iter().all(|weight| weight.is_finite()) {
                 return Ok(Self(Fusion::Weighted { text, trigram, vector }));
             }
-            return Err(refused(value.py(), "fusion has a weight that is no positive number"));
+            return Err(refused(value.py(), "fusion has a weight that isn't a positive number"));
         }
         Ok(Self(match checked.extract::<Option<PyBackedStr>>()?.as_deref() {
             None => Fusion::default(),
@@ -188,7 +188,7 @@ pub struct Values<'py> {
     of: &'static Found,
 }
 
-/// What is looked up once a process.
+/// Names that are looked up once per process.
 struct Found {
     items: Py<PyModule>,
     item: Py<PyAny>,
@@ -246,7 +246,7 @@ impl<'py> Values<'py> {
         self.of.write_json.bind(self.py).call1((value,))
     }
 
-    /// What is to be stored of a `MemoryItem`.
+    /// The new item for a `MemoryItem`.
     pub fn new_item(&self, item: &Bound<'py, PyAny>, now_ms: i64) -> PyResult<NewItem> {
         self.written_item(item, now_ms, &metadata_json)
     }
@@ -283,7 +283,7 @@ impl<'py> Values<'py> {
             kind: name(interned!(py, "kind"))?,
             tier: tier_of(&item.getattr(interned!(py, "tier"))?)?,
             source: name(interned!(py, "source"))?,
-            session: name(interned!(py, "thread"))?,
+            thread: name(interned!(py, "thread"))?,
             tool: name(interned!(py, "tool"))?,
             principal: name(interned!(py, "principal"))?,
             trust: item.getattr(interned!(py, "trust"))?.extract()?,
@@ -298,7 +298,8 @@ impl<'py> Values<'py> {
         })
     }
 
-    /// A stored item as a `MemoryItem`: it passed the checks when it was added. What no call wrote is a damaged file.
+    /// A stored item as a `MemoryItem`: it passed the checks when it was added. Values that no call writes mean a
+    /// damaged file.
     pub fn item(&self, item: &Item, path: &Path) -> PyResult<Bound<'py, PyAny>> {
         self.read_item(item).map_err(|error| {
             let is_damage = error.is_instance_of::<PyValueError>(self.py)
@@ -344,7 +345,7 @@ impl<'py> Values<'py> {
             (interned!(py, "kind"), text(&item.kind)),
             (interned!(py, "tier"), text(tier)),
             (interned!(py, "source"), text(&item.source)),
-            (interned!(py, "thread"), text(&item.session)),
+            (interned!(py, "thread"), text(&item.thread)),
             (interned!(py, "tool"), text(&item.tool)),
             (interned!(py, "principal"), text(&item.principal)),
             (interned!(py, "trust"), item.trust.into_pyobject(py)?.into_any()),
@@ -390,7 +391,7 @@ impl<'py> Values<'py> {
         rows.into_iter().map(|row| row.into_iter().take(k).map(one).collect()).collect()
     }
 
-    /// Which items `Filters` are about.
+    /// The items that `Filters` are about.
     pub fn filter(&self, operation: &str, given: Option<&Bound<'py, PyDict>>) -> PyResult<Filter> {
         let mut filter = Filter::default();
         let Some(given) = given else { return Ok(filter) };
@@ -400,7 +401,7 @@ impl<'py> Values<'py> {
                 "tiers" => filter.tiers = Some(value.try_iter()?.map(|name| tier_of(&name?)).collect::<PyResult<_>>()?),
                 "kinds" => filter.kinds = Some(names()?),
                 "sources" => filter.sources = Some(names()?),
-                "threads" => filter.sessions = Some(names()?),
+                "threads" => filter.threads = Some(names()?),
                 "after" => filter.after_ms = Some(self.milliseconds(&value)?),
                 "before" => filter.before_ms = Some(self.milliseconds(&value)?),
                 _ => filter.min_trust = value.extract()?,
@@ -417,7 +418,7 @@ fn to_text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         Err(_) => {
             let bytes = PyBytes::new(py, bytes);
             let decoded = bytes.call_method1("decode", ("utf-8", "surrogatepass"));
-            // Neither, so not what Python stored: damaged, as `verify` will say.
+            // Neither, so it is not what Python stored: damaged, as `verify` will report.
             decoded.or_else(|_| bytes.call_method1("decode", ("utf-8", "replace")))
         }
     }

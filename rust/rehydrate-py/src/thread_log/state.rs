@@ -1,4 +1,4 @@
-//! The record of a thread's state: what is new in it besides the state that was recorded before.
+//! The record of a thread's state: its changes since the state that was recorded before.
 use blake2b_simd::Params;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -18,7 +18,8 @@ const LISTS: [&str; 3] = ["sections", "tools", "late_bound"];
 
 /// The content of the record of a state, compared with the state that was recorded before it. `entries` are those of the thread.
 ///
-/// The trace of the passes is left out: nothing goes on from it. Raises UnreadableIRError for content that JSON cannot hold.
+/// The trace of the passes is left out: nothing uses it later. Raises UnreadableIRError for content that JSON cannot
+/// hold.
 #[pyfunction]
 pub fn state_content<'py>(state: &Any<'py>, before: &Any<'py>, entries: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     let _running = Running::begin();
@@ -68,7 +69,7 @@ pub fn prompt_digest(prompt: &Any<'_>) -> PyResult<String> {
     Ok(hashed.finalize().to_hex().to_string())
 }
 
-/// The identity of the prompt that was sent; "before": it is the one sent before.
+/// The identity of the prompt that was sent. "before": it is the one sent before.
 fn sent<'py>(state: &Any<'py>, before: &Any<'py>) -> PyResult<Any<'py>> {
     let (py, sent) = (state.py(), state.getattr("sent")?);
     if sent.is_none() {
@@ -98,7 +99,7 @@ fn request<'py>(ir: &Any<'py>, old: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     Ok(changed)
 }
 
-/// How many items at the beginning are those of before, and the others as JSON.
+/// The number of first items that are as before, and the others as JSON.
 fn new_of<'py>(now: &Any<'py>, old: &Any<'py>, path: &str) -> PyResult<Bound<'py, PyList>> {
     let (py, now, old) = (now.py(), now.extract::<Vec<Any<'py>>>()?, old.extract::<Vec<Any<'py>>>()?);
     let same = now.iter().zip(&old).take_while(|(one, other)| one.is(*other)).count();
@@ -106,8 +107,8 @@ fn new_of<'py>(now: &Any<'py>, old: &Any<'py>, path: &str) -> PyResult<Bound<'py
     PyList::new(py, [same.into_pyobject(py)?.into_any(), new])
 }
 
-/// How many entries at the beginning are those of before; of each other one the index, the tokens, and, where it is not shown as
-/// it was added, what is shown.
+/// The number of first entries that are as before; for each other one the index, the tokens, and, if it is not shown as
+/// it was added, the shown form.
 fn new_of_history<'py>(ir: &Any<'py>, old: &Any<'py>, entries: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     let py = ir.py();
     let (now, old) = (History::of(ir.getattr("history")?)?, History::of(old.getattr("history")?)?);
@@ -137,7 +138,7 @@ fn shared_rows(one: &History<'_>, other: &History<'_>) -> PyResult<usize> {
     Ok(same.min(entries))
 }
 
-/// How many objects both begin with.
+/// The number of first objects that both have.
 fn shared(one: &Bound<'_, PyTuple>, other: &Bound<'_, PyTuple>) -> usize {
     one.iter_borrowed().zip(other.iter_borrowed()).take_while(|(one, other)| one.as_ptr() == other.as_ptr()).count()
 }

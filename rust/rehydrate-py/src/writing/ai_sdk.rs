@@ -1,4 +1,4 @@
-//! The AI SDK's messages, written: of neutral ones, and of its own as they are sent.
+//! Writing the AI SDK's messages: from neutral ones, and from its own as they are sent.
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use crate::interned::interned;
 use crate::reading::{Fields, is_blank, listed, text_of};
 
 /// Move the system messages out: those at the beginning are for `system`, and each later one becomes the user's, never
-/// between calls and their results. Version 7 takes none among the messages.
+/// between calls and their results. Version 7 accepts none among the messages.
 pub fn without_system<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
     let Placed { leading, rest } = placed_in(py, "ai_sdk", &sent)?;
     let mut system = Vec::new();
@@ -33,7 +33,7 @@ pub fn without_system<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Re
     Ok(Rendered { system, messages, lost: Lost::default() })
 }
 
-/// The text of a system message; none where it has none.
+/// The text of a system message. None if it has none.
 fn text_in<'py>(sent: &Sent<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
     let py = sent.message.py();
     let content = Fields::needed(&sent.message, 0, String::new)?.get(interned!(py, "content"))?;
@@ -52,7 +52,7 @@ pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(text.py(), "role": "user", "content": text))
 }
 
-/// Messages of the AI SDK's. What the user says beside results follows in a message of their own.
+/// Messages of the AI SDK's. The user's words in a message with results follow in a message of their own.
 pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent: Vec<Sent<'py>> = Vec::new();
     let mut tools: HashMap<Key, Bound<'py, PyAny>> = HashMap::new();

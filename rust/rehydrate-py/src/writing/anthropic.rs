@@ -1,4 +1,4 @@
-//! Anthropic's messages, written: of neutral ones, and of its own as they are sent.
+//! Writing Anthropic's messages: from neutral ones, and from its own as they are sent.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
@@ -39,8 +39,8 @@ pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(py, "role": "user", "content": PyList::new(py, [text_block(text)?])?))
 }
 
-/// Messages of Anthropic's. A system entry amid them becomes a user message that says it is one, and so does a document of
-/// the assistant's, which the API takes from the user only (2026-10-21).
+/// Messages of Anthropic's. A system entry among them becomes a user message that says it is one, and so does a
+/// document of the assistant's, which the API only accepts from the user (2026-10-21).
 pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent = Vec::new();
     for each in messages {

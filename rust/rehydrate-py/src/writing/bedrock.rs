@@ -1,4 +1,4 @@
-//! Converse's messages, written: of neutral ones, and of its own as they are sent.
+//! Writing Converse's messages: from neutral ones, and from its own as they are sent.
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -8,7 +8,7 @@ use super::neutral::{Level, Media, Message, Part, Sent, dict, joined};
 use crate::interned::{Interned, interned};
 use crate::reading::{BEDROCK_KEYS, Fields, is_list, text_of};
 
-/// A result of nothing: Converse refuses an empty text, and an error without a content.
+/// An empty result: Converse refuses an empty text, and an error without a content.
 pub const EMPTY: &str = "(empty)";
 const IMAGES: &[&str] = &["png", "jpeg", "gif", "webp"];
 const DOCUMENTS: [(&str, &str); 9] = [
@@ -51,7 +51,7 @@ pub fn blocks_of<'py>(py: Python<'py>, content: Option<&Bound<'py, PyAny>>) -> P
     }
 }
 
-/// The key that says what a block is; None for one of no kind of Converse's.
+/// The key for the kind of a block. None if Converse doesn't have the kind.
 pub fn key_of_block(block: Fields<'_, '_>) -> PyResult<Option<&'static Interned>> {
     if !block.kind()?.name().is_empty() {
         return Ok(None);
@@ -64,8 +64,8 @@ pub fn key_of_block(block: Fields<'_, '_>) -> PyResult<Option<&'static Interned>
     Ok(None)
 }
 
-/// A message with role and content only, as a list; the API refuses all else. Media that were in JSON, in base64, are bytes
-/// again: botocore would encode the base64.
+/// A message with role and content only, as a list. The API refuses everything else. Media that were in JSON, in
+/// base64, are bytes again: botocore would encode the base64.
 pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = entry.py();
     let of = Fields::needed(entry, 0, String::new)?;
@@ -78,7 +78,7 @@ pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(dict!(py, "role": of.get(interned!(py, "role"))?, "content": content).into_any())
 }
 
-/// The blocks of a content as they are sent; None where they are the very same.
+/// The blocks of a content as they are sent. None if they are the same.
 fn changed_blocks<'py>(py: Python<'py>, content: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyList>>> {
     let _level = Level::down(py, 0)?;
     let mut is_same = !content.is_some_and(|content| content.is_instance_of::<PyString>());
@@ -96,7 +96,7 @@ fn changed_blocks<'py>(py: Python<'py>, content: Option<&Bound<'py, PyAny>>) -> 
     if is_same { Ok(None) } else { PyList::new(py, sent).map(Some) }
 }
 
-/// The block with bytes for base64; None where it has none.
+/// The block with bytes for base64. None if it has none.
 fn with_bytes<'py>(raw: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = raw.py();
     let Some(block) = Fields::of(raw) else { return Ok(None) };
@@ -133,7 +133,7 @@ fn with_bytes<'py>(raw: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>
     Ok(Some(made.into_any()))
 }
 
-/// The source of a medium with bytes for base64; None where it has none.
+/// The source of a medium with bytes for base64. None if it has none.
 fn source_of_bytes<'py>(medium: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = medium.as_any().py();
     let source = medium.get(interned!(py, "source"))?;
@@ -155,7 +155,7 @@ fn with<'py>(
     Ok(copy.into_any())
 }
 
-/// The bytes of a text in base64; None where it is none.
+/// The bytes of a text in base64; None if it isn't one.
 fn decoded<'py>(data: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = data.py();
     match py.import("base64")?.call_method1("b64decode", (data,)) {
@@ -165,7 +165,7 @@ fn decoded<'py>(data: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyByt
     }
 }
 
-/// What a system message says as blocks of the `system` field: all but those that add or remove a tool, which only a message
+/// The blocks of a system message for the `system` field: all but those that add or remove a tool, which only a message
 /// may do.
 pub fn system_blocks<'py>(message: Fields<'_, 'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let py = message.as_any().py();
@@ -185,8 +185,8 @@ pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(py, "role": "user", "content": PyList::new(py, [dict!(py, "text": text)])?))
 }
 
-/// Messages of Converse's. A system entry amid them becomes a user message that says it is one, and so do media of the
-/// assistant's, which the API takes from the user only (2026-11).
+/// Messages of Converse's. A system entry among them becomes a user message that says it is one, and so do media of the
+/// assistant's, which the API only accepts from the user (2026-11).
 pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent = Vec::new();
     for each in messages {
@@ -266,7 +266,7 @@ fn fit_id<'py>(py: Python<'py>, id: Option<&Bound<'py, PyString>>) -> PyResult<B
     Ok(PyString::new(py, &format!("{}-{digest}", text.chars().take(31).collect::<String>())))
 }
 
-/// An image or a document; a text where Converse takes no such type, or an address.
+/// An image or a document, or a text if Converse does not accept the type, or it is an address.
 fn medium<'py>(media: &Media<'py>, suffix: &str) -> PyResult<Bound<'py, PyDict>> {
     let py = media.url.py();
     let (head, _, data): (Bound<'py, PyString>, Bound<'py, PyAny>, Bound<'py, PyString>) =

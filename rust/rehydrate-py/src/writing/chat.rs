@@ -10,8 +10,8 @@ use super::{one_or_all, role_and_content};
 use crate::interned::interned;
 use crate::reading::{arguments, text_of};
 
-/// Messages of chat. OpenAI takes media only from the user, so media in a result follow in a user message behind all results
-/// of their turn. If a result is missing, they go before the calls.
+/// Messages of chat. OpenAI only accepts media from the user, so media in a result follow in a user message after all
+/// results of their turn. If a result is missing, they go before the calls.
 pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent: Vec<Sent<'py>> = Vec::new();
     let mut waiting: HashSet<Key> = HashSet::new();

@@ -1,4 +1,4 @@
-//! Contents of any format as neutral parts, with notes on what is left out or changed.
+//! Contents of any format as neutral parts, with notes on omitted or changed content.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyString};
 
@@ -12,10 +12,10 @@ const TEXTS: &[&str] = &["text", "input_text", "output_text", "text-plain", "sum
 const THINKING: &[&str] = &["thinking", "redacted_thinking", "reasoning", "reasoning_content"];
 pub const NO_THINKING: &str = "thinking is not sent, it is for the model that thought it:";
 
-/// Reads contents, and notes what is lost.
+/// Reads contents, and notes losses.
 pub struct Reader<'py> {
     py: Python<'py>,
-    /// What was left out or changed, and a set of the indices of its entries.
+    /// Content that was left out or changed, and a set of the indices of its entries.
     lost: Bound<'py, PyDict>,
 }
 
@@ -32,7 +32,7 @@ impl<'py> Reader<'py> {
         }
     }
 
-    /// What was left out or changed, and the indices of its entries.
+    /// Content that was left out or changed, and the indices of its entries.
     pub fn lost(self) -> PyResult<Vec<(String, Vec<usize>)>> {
         let of = |(what, places): (Bound<'py, PyAny>, Bound<'py, PyAny>)| {
             Ok((what.extract()?, places.try_iter()?.map(|place| place?.extract()).collect::<PyResult<_>>()?))
@@ -180,18 +180,18 @@ pub fn parts_of<'py>(
     }
 }
 
-/// A text as a part; none if it is empty, since no provider takes an empty one.
+/// A text as a part. None if it is empty, since no provider accepts an empty one.
 pub fn text_in(value: Option<Bound<'_, PyAny>>) -> Option<Part<'_>> {
     let text = value?.cast_into::<PyString>().ok()?;
     (!is_blank(&text_of(&text))).then_some(Part::Text(text))
 }
 
-/// What `str` makes of a value.
+/// `str(value)`.
 pub fn shown<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyString>> {
     string_of(&value.unwrap_or_else(|| py.None().into_bound(py)))
 }
 
-/// The arguments of a call as an object; unchanged if they are none, {} for None.
+/// The arguments of a call as an object. Other values are unchanged, and None becomes {}.
 pub fn arguments_of<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
     let Some(value) = value else { return Ok(PyDict::new(py).into_any()) };
     Ok(json_object(&value)?.map_or(value, |read| read.into_any()))

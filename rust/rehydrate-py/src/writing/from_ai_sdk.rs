@@ -9,7 +9,7 @@ use crate::interned::interned;
 use crate::reading::ai_sdk::{Call, Is, McpItem, State, denial, mcp_items, part_is, parts_of_result, text_data};
 use crate::reading::{Fields, Id, is_list, listed, python, text_of};
 
-/// What the SDK says to the model of a call that the user did not let be run.
+/// The SDK's words to the model for a call that the user did not allow.
 const DENIED: &str = "Tool execution denied.";
 /// The result of a call that needs none in the AI SDK, and has none with it: every other provider wants one.
 const NO_RESULT: &str = "(Its result is not here.)";
@@ -17,8 +17,8 @@ const NO_RESULT: &str = "(Its result is not here.)";
 /// Anthropic's messages, each with the index of its entry.
 type Written<'py> = Vec<(Bound<'py, PyAny>, Vec<usize>)>;
 
-/// The entries as Anthropic's messages; the first has the index `first`. A step of a UI message is one message with its calls,
-/// and one with their results.
+/// The entries as Anthropic's messages. The first has the index `first`. A step of a UI message is one message with its
+/// calls, and one with their results.
 pub fn as_anthropic<'py>(entries: &Bound<'py, PyAny>, first: usize, is_ui: bool) -> PyResult<Written<'py>> {
     let (answered, asked) = (answered(entries)?, HashMap::new());
     let mut writer = Writer { is_ui, answered, asked, allowed: Vec::new(), lacking: HashSet::new(), made: Vec::new() };
@@ -79,7 +79,7 @@ struct Writer<'py> {
     answered: HashSet<Vec<u8>>,
     /// The calls of which the user was asked, by the id of the request.
     asked: HashMap<Vec<u8>, Bound<'py, PyString>>,
-    /// The calls that the user let be run and that have no result, each with the index of the entry that says so.
+    /// The calls that the user allowed and that have no result, each with the index of the entry that says so.
     allowed: Vec<(Option<Bound<'py, PyString>>, usize)>,
     /// The calls that their providers run and that have no result in their message: it may come in a later one.
     lacking: HashSet<Vec<u8>>,
@@ -100,7 +100,7 @@ impl<'py> Writer<'py> {
             let kind = part.kind()?;
             let what = part_is(&kind.name(), self.is_ui);
             if is_models && !has_own && !results.is_empty() && what != Is::Result {
-                // What the model says after a result that its provider brought.
+                // The model's text after a result from its provider.
                 self.end(role, &said, &results, index)?;
                 (said, results) = (PyList::empty(py), PyList::empty(py));
             }
@@ -120,7 +120,7 @@ impl<'py> Writer<'py> {
                     if matches!(state, State::Output | State::Error | State::Denied) {
                         results.append(tool_result(py, call.id, said_by(part, state)?)?)?;
                     } else if call.by_provider && !key.as_ref().is_some_and(|key| here.contains(key)) {
-                        // It is answered, whatever is still decided of it.
+                        // It is answered, whatever is decided about it later.
                         self.answered.extend(key.clone());
                         self.lacking.extend(key);
                         results.append(no_result(py, call.id)?)?;
@@ -163,7 +163,7 @@ impl<'py> Writer<'py> {
         id.map_or(Ok(false), |id| Ok(self.answered.contains(Id::of(id.clone())?.as_bytes())))
     }
 
-    /// Give the calls that the user let be run a result, where others follow: nobody ran them.
+    /// Give the calls that the user allowed a result, if others follow: they were never run.
     fn end_allowed(&mut self) -> PyResult<()> {
         for (id, index) in std::mem::take(&mut self.allowed) {
             let Some(py) = id.as_ref().map(Bound::py) else { continue };
@@ -190,7 +190,7 @@ impl<'py> Writer<'py> {
         Ok(())
     }
 
-    /// Note a request, or the result of a call that was denied: the SDK writes it only when it runs again.
+    /// Note a request, or the result of a call that was denied: the SDK only writes it when it runs again.
     fn denied(&mut self, part: Fields<'_, 'py>, index: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = part.as_any().py();
         let Some(approval) = key_of(part, interned!(py, "approvalId"))? else { return Ok(None) };
@@ -217,7 +217,7 @@ fn tool_use<'py>(py: Python<'py>, call: &Call<'py>) -> PyResult<Bound<'py, PyDic
     Ok(dict!(py, "type": "tool_use", "id": &call.id, "name": name, "input": input))
 }
 
-/// What a tool returned, and whether it is an error.
+/// A tool's output, and whether it is an error.
 type Output<'py> = (Bound<'py, PyList>, bool);
 
 fn tool_result<'py>(
@@ -247,7 +247,7 @@ fn late_result<'py>(part: Fields<'_, 'py>, (content, is_error): Output<'py>) -> 
     Ok(dict!(py, "role": "user", "content": content))
 }
 
-/// A value as a content: a text as it is, anything else as JSON, but for images of an MCP server.
+/// A value as a content: a text as it is, images of an MCP server as images, anything else as JSON.
 fn as_texts<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>, default: &str) -> PyResult<Bound<'py, PyList>> {
     let block = |text| Ok(dict!(py, "type": "text", "text": text));
     let text = match value {
@@ -310,7 +310,7 @@ fn said_by<'py>(part: Fields<'_, 'py>, state: State) -> PyResult<Output<'py>> {
     })
 }
 
-/// A medium; one that only a provider has is no block that anybody else takes.
+/// A medium. One that only a provider has isn't a block that any other accepts.
 fn medium<'py>(part: Fields<'_, 'py>) -> PyResult<Bound<'py, PyDict>> {
     let py = part.as_any().py();
     let mut data = None;

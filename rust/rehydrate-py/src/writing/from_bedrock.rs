@@ -114,7 +114,7 @@ fn read_source<'py>(py: Python<'py>, key: &str, of: Fields<'_, 'py>) -> PyResult
     if let Some(content) = source.get(interned!(py, "content"))?.filter(is_list) {
         return Ok(dict!(py, "type": "content", "content": read_blocks(py, Some(&content), false)?));
     }
-    // In S3, where other providers have no access, where there are no bytes.
+    // If there are no bytes, it is in S3, to which other providers have no access.
     let Some(data) = source.get(interned!(py, "bytes"))? else { return Ok(PyDict::new(py)) };
     let data = if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyByteArray>() {
         py.import("base64")?.call_method1("b64encode", (data,))?.call_method1("decode", ("ascii",))?

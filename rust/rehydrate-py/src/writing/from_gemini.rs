@@ -1,4 +1,4 @@
-//! Gemini's contents as Anthropic's messages, of which the conversion is.
+//! Gemini's contents as Anthropic's messages, from which they are converted.
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
@@ -10,7 +10,7 @@ use crate::reading::gemini::{
 };
 use crate::reading::{Fields, listed, python, text_of};
 
-/// A content as one of Anthropic's; `waiting` are the calls so far.
+/// A content as one of Anthropic's. `waiting` are the calls so far.
 pub fn as_anthropic<'py>(
     entry: &Bound<'py, PyAny>,
     index: usize,
@@ -103,7 +103,7 @@ fn medium<'py>(py: Python<'py>, media: Fields<'_, 'py>) -> PyResult<Bound<'py, P
     Ok(made)
 }
 
-/// Data as base64 of the usual alphabet, padded: google-genai writes the one of URLs, others leave out the padding.
+/// Data as base64 in the usual alphabet, padded: google-genai uses the alphabet for URLs, others leave out the padding.
 fn base64<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = data.py();
     if data.is_instance_of::<PyBytes>() || data.is_instance_of::<PyByteArray>() {

@@ -20,14 +20,14 @@ static EXTRAS: [Interned; 4] = [
 ];
 const SPEAKS_OTHERWISE: &[&str] = &["tool_calls", "function_call", "refusal", "audio"];
 
-/// Each message as a dict of chat; raises InvalidMessageError for an entry that is no message, or is not sent.
+/// Each message as a dict of chat. Raises InvalidMessageError for an entry that isn't a message, or is not sent.
 #[pyfunction]
 pub fn langchain_to_openai<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let _running = Running::begin();
     messages.try_iter()?.enumerate().map(|(index, raw)| message(&raw?, index)).collect()
 }
 
-/// The position and the dict of chat of each message that a model sees; a dict among them stays as it is.
+/// The position and the dict of chat of each message that a model sees. A dict among them stays as it is.
 #[pyfunction]
 pub fn seen_as_chat<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<(usize, Bound<'py, PyAny>)>> {
     let _running = Running::begin();

@@ -1,4 +1,4 @@
-//! Gemini's contents, written: of neutral messages, and of its own as they are sent.
+//! Writing Gemini's contents: from neutral messages, and from its own as they are sent.
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
@@ -13,8 +13,9 @@ use crate::interned::interned;
 use crate::reading::gemini::parts_of;
 use crate::reading::{Fields, is_blank, is_list, readable_texts, text_of};
 
-/// The signature of a call that another model made: the API takes it for one that it need not check
-/// (<https://ai.google.dev/gemini-api/docs/thought-signatures>, 2026-11), and refuses a first call without one from Gemini 3 on.
+/// The signature of a call that another model made. The API does not check it
+/// (<https://ai.google.dev/gemini-api/docs/thought-signatures>, 2026-11), and from Gemini 3 on refuses a first call
+/// without one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 /// Media types by the end of an address.
 const TYPES: [(&str, &str); 8] = [
@@ -50,7 +51,7 @@ pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(dict!(py, "role": role, "parts": PyList::new(py, sent)?).into_any())
 }
 
-/// A value with base64 for bytes; the same one where it holds none.
+/// A value with base64 for bytes, or the same one if it holds none.
 fn in_json<'py>(value: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, PyAny>> {
     const DEEPEST: usize = 5; // the data of a medium in a function's response
     let py = value.py();
@@ -125,8 +126,8 @@ fn content<'py>(py: Python<'py>, is_models: bool, parts: Vec<Bound<'py, PyDict>>
 }
 
 /// Contents of Gemini's. A content with responses holds nothing else (2026-08,
-/// <https://github.com/anomalyco/opencode/pull/43479>), so what else the user says follows in one of its own, and so do media
-/// in a result. A system entry amid them becomes a user's that says it is one.
+/// <https://github.com/anomalyco/opencode/pull/43479>), so the user's other words follow in a content of their own, and
+/// so do media in a result. A system entry among them becomes a user message that says it is one.
 pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent: Vec<Sent<'py>> = Vec::new();
     let mut tools: HashMap<Key, Bound<'py, PyAny>> = HashMap::new();
@@ -158,7 +159,8 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
             parts.insert(0, medium(of)?);
         }
         if each.role == Role::User && responses.is_empty() && parts.is_empty() {
-            // No text is empty here, and without a user's content the model's calls may follow one of its own.
+            // No text is empty here, and without a user's content the model's calls may follow another content of the
+            // model.
             parts.push(dict!(py, "text": EMPTY));
         }
         for (is_models, parts) in [(false, responses), (is_models, parts)] {
@@ -203,7 +205,7 @@ fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(py, "fileData": dict!(py, "mimeType": media_type(media), "fileUri": &media.url)))
 }
 
-/// The media type of a medium: that of a data URL, or what the end of an address says.
+/// The media type of a medium: that of a data URL, or that of the ending of an address.
 pub fn media_type(media: &Media<'_>) -> String {
     let url = text_of(&media.url);
     if let Some(data) = url.strip_prefix("data:") {

@@ -18,7 +18,7 @@ use crate::reading::{
     Fields, codex_items, function_id, gemini, is_by_server, is_setting, listed, merged_lines, text_of, usual_role,
 };
 
-/// What each entry is, and its index.
+/// Each entry and its index.
 type Numbered<'py> = Vec<(usize, Bound<'py, PyAny>)>;
 
 static THINKING_KEYS: [Interned; 4] = [
@@ -39,8 +39,8 @@ static CLIENT_CALLS: [(&str, Interned); 6] = [
 /// Items that only their provider can resolve.
 const HELD: &[&str] = &["item_reference", "compaction", "compaction_summary"];
 
-/// Read a history, whose first entry has the index `first`; raises InvalidMessageError for an entry that only its provider
-/// can resolve.
+/// Read a history, whose first entry has the index `first`. Raises InvalidMessageError for an entry that only its
+/// provider can resolve.
 pub fn messages_of<'py>(
     reader: &Reader<'py>,
     format: &str,
@@ -166,7 +166,7 @@ fn chat<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mess
         let mut message = reader.message(entry, &role, [index].into())?;
         let mut more = beside_content(reader, entry, index)?;
         if message.role != Role::Assistant {
-            // Only the assistant's calls are taken: others become a message of the assistant's behind it.
+            // Only the assistant's calls are accepted: others become a message of the assistant after it.
             let is_call = |part: &Part<'_>| matches!(part, Part::Call(_));
             let (calls, rest): (Vec<_>, Vec<_>) = more.into_iter().partition(is_call);
             if calls.is_empty() {
@@ -189,7 +189,7 @@ fn chat<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mess
     Ok(messages)
 }
 
-/// What a message of chat holds beside its content.
+/// The parts of a chat message in addition to its content.
 fn beside_content<'py>(reader: &Reader<'py>, entry: Fields<'_, 'py>, index: usize) -> PyResult<Vec<Part<'py>>> {
     let py = entry.as_any().py();
     for key in &THINKING_KEYS {
@@ -199,7 +199,7 @@ fn beside_content<'py>(reader: &Reader<'py>, entry: Fields<'_, 'py>, index: usiz
         }
     }
     let mut more = Vec::new();
-    // Ollama keeps pictures there: base64, whose beginning says what they are.
+    // Ollama keeps pictures there: base64, whose beginning shows the type.
     for data in listed(entry.get(interned!(py, "images"))?.as_ref())? {
         if let Ok(data) = data.cast_into::<PyString>()
             && !data.is_empty()?
@@ -252,7 +252,7 @@ fn chat_call<'py>(raw: &Bound<'py, PyAny>, id_if_none: &str) -> PyResult<Option<
         let name = shown(py, function.get(interned!(py, "name"))?)?.into_any();
         return Ok(Some(Call { id, name, input: arguments_of(py, function.get(interned!(py, "arguments"))?)? }));
     }
-    // A call of another kind, or of none: its result answers it by its id.
+    // A call of another kind, or of none. Its result answers it by its id.
     let custom = call.get(interned!(py, "custom"))?;
     let about = custom.as_ref().and_then(Fields::of);
     let name = match about {
@@ -264,7 +264,7 @@ fn chat_call<'py>(raw: &Bound<'py, PyAny>, id_if_none: &str) -> PyResult<Option<
     Ok(Some(Call { id, name, input: input.unwrap_or_else(|| py.None().into_bound(py)) }))
 }
 
-/// The calls of one message that wait for a result: one without an id answers the first of its tool.
+/// The calls of one message that wait for a result. One without an id answers the first of its tool.
 #[derive(Default)]
 struct Waiting<'py> {
     calls: VecDeque<(Key, Option<Bound<'py, PyString>>, Bound<'py, PyAny>)>,
@@ -276,7 +276,7 @@ impl<'py> Waiting<'py> {
         let (mut waiting, mut places) = (Self::default(), HashMap::new());
         for call in message.calls() {
             let key = key_of(call.id.as_ref())?;
-            // Of two with one id the tool is the last one's.
+            // If two calls have one id, the tool is that of the last one.
             let at = *places.entry(key.clone()).or_insert(waiting.calls.len());
             if at == waiting.calls.len() {
                 waiting.calls.push_back((key.clone(), call.id.clone(), call.name.clone()));
@@ -288,7 +288,7 @@ impl<'py> Waiting<'py> {
         Ok(waiting)
     }
 
-    /// The first that waits for the tool that a message names, else the first of all; None where none waits.
+    /// The first that waits for the tool that a message names, else the first of all. None if none waits.
     fn named_by(&self, entry: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         let py = entry.as_any().py();
         let own = interned!(py, "tool_name");
@@ -317,7 +317,7 @@ impl<'py> Waiting<'py> {
 fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Message<'py>>> {
     let mut messages = Vec::new();
     let mut made: HashSet<Key> = HashSet::new();
-    // Ids of calls that are no function's, and are sent as text; so are their outputs.
+    // Ids of calls that aren't function calls, and are sent as text. So are their outputs.
     let mut others = overtaken(entries)?;
     for (index, raw) in entries {
         let (py, index) = (raw.py(), *index);
@@ -379,8 +379,8 @@ fn held(entry: Fields<'_, '_>, index: usize) -> PyResult<PyErr> {
     Ok(raise(py, "InvalidMessageError", (index, part, value, expected, remedy)))
 }
 
-/// The ids of calls that wait for the client while the server ran a later call of the same turn. Elsewhere the server's is a
-/// client's too, and what came before it must be answered.
+/// The ids of calls that wait for the client while the server ran a later call of the same turn. Elsewhere the server's
+/// is a client's too, and earlier calls must be answered.
 fn overtaken(entries: &Numbered<'_>) -> PyResult<HashSet<Key>> {
     let mut answered = HashSet::new();
     let id_of = |entry: Fields<'_, '_>| key_of(entry.text(interned!(entry.as_any().py(), "call_id"))?.as_ref());
@@ -419,8 +419,8 @@ fn speaks_as_assistant<'py>(entry: Fields<'_, 'py>, py: Python<'py>) -> PyResult
     }
 }
 
-/// The id of the call that an item answers for the client, "" where it has none; `made` are the ids of the client's calls so
-/// far.
+/// The id of the call that an item answers for the client, "" if it has none. `made` are the ids of the client's calls
+/// so far.
 fn clients_answer<'py>(
     entry: Fields<'_, 'py>,
     kind: &str,

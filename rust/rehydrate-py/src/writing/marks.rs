@@ -1,4 +1,4 @@
-//! Cache marks: where a request says that a cached prefix ends.
+//! Cache marks: the ends of cached prefixes in a request.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -9,10 +9,10 @@ use crate::reading::{Fields, is_blank, is_claudes_thinking, listed, string_of, t
 
 type Marked<'py> = PyResult<Option<Bound<'py, PyAny>>>;
 
-/// A shallow copy of a tool, a system block or a message with a mark on its last block that can have one; itself where the
-/// caller marked that already, maybe for a longer time. None where there can be none.
+/// A shallow copy of a tool, a system block or a message with a mark on its last block that can have one, or itself if
+/// the caller marked that already, maybe for a longer time. None if there can be none.
 ///
-/// Of Converse's tools and system blocks it is a list: the block, and the cache point after it.
+/// For Converse's tools and system blocks it is a list: the block, and the cache point after it.
 #[pyfunction]
 pub fn marked<'py>(provider: &str, value: &Bound<'py, PyAny>) -> Marked<'py> {
     let Some(fields) = Fields::of(value) else { return Ok(None) };
@@ -21,7 +21,7 @@ pub fn marked<'py>(provider: &str, value: &Bound<'py, PyAny>) -> Marked<'py> {
         "bedrock" => of_bedrock(fields),
         "openai_chat" => of_chat(fields),
         "openai_responses" => of_responses(fields),
-        // Gemini caches prefixes without marks, and nobody knows which provider the AI SDK asks.
+        // Gemini caches prefixes without marks, and the provider that the AI SDK calls is unknown.
         _ => Ok(None),
     }
 }
@@ -68,8 +68,9 @@ fn of_anthropic<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
     Ok(None)
 }
 
-/// "Cache point cannot be inserted after reasoning block" (2026-07, <https://github.com/anomalyco/opencode/issues/36517>), nor
-/// after a document other than a PDF (2026-03, <https://github.com/strands-agents/harness-sdk/issues/1966>).
+/// "Cache point cannot be inserted after reasoning block" (2026-07,
+/// <https://github.com/anomalyco/opencode/issues/36517>), and not after a document other than a PDF (2026-03,
+/// <https://github.com/strands-agents/harness-sdk/issues/1966>).
 fn of_bedrock<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
     let py = message.as_any().py();
     let (point, name) = (interned!(py, "cachePoint"), interned!(py, "content"));
@@ -99,7 +100,7 @@ fn of_bedrock<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
     Ok(None)
 }
 
-/// The roles whose parts can have a breakpoint of OpenAI's: the SDK's types of an assistant's have none.
+/// The roles whose parts can have a breakpoint of OpenAI's: the SDK's types for an assistant's parts have none.
 fn may_have_breakpoint(message: Fields<'_, '_>) -> PyResult<bool> {
     let role = message.text(interned!(message.as_any().py(), "role"))?;
     Ok(role.is_some_and(|role| matches!(text_of(&role).as_ref(), "system" | "developer" | "user" | "tool")))
@@ -150,7 +151,7 @@ fn with_breakpoint<'py>(
     message.with(name, PyList::new(py, parts)?).map(Some)
 }
 
-/// A message whose content is one text, as a block with a mark; None for a blank one.
+/// A message whose content is one text, as a block with a mark. None for a blank one.
 fn on_text<'py>(
     message: Fields<'_, 'py>,
     name: &Bound<'py, PyString>,

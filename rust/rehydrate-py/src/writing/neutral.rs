@@ -1,4 +1,4 @@
-//! Messages in no provider's shape: a history is read into them, and a provider's messages are made of them.
+//! Neutral messages: a history is read into them, and a provider's messages are made from them.
 //!
 //! Every provider has the same few parts: texts, media, tool calls and their results. Parts that only one has (thinking with
 //! its signature, a server's own tools) are not represented here.
@@ -30,7 +30,7 @@ pub struct Media<'py> {
     pub name: Bound<'py, PyString>,
 }
 
-/// A tool call; the input is a string where it is no JSON object.
+/// A tool call; the input is a string if it isn't a JSON object.
 #[derive(Clone)]
 pub struct Call<'py> {
     pub id: Option<Bound<'py, PyString>>,
@@ -54,7 +54,7 @@ pub struct Message<'py> {
     pub parts: Vec<Part<'py>>,
     /// The indices of its entries in the history.
     pub sources: Sources,
-    /// The entry itself, where it is only a role and a text: every provider takes it unchanged.
+    /// The entry itself, if it is only a role and a text: every provider accepts it unchanged.
     pub entry: Option<Bound<'py, PyAny>>,
 }
 
@@ -73,7 +73,7 @@ impl<'py> Message<'py> {
         texts_of(py, &self.parts)
     }
 
-    /// A system entry amid messages as a message of the user's that says it is one; none where it has no text.
+    /// A system entry among messages as a user message that says it is one. None if it has no text.
     pub fn as_users(
         &self,
         py: Python<'py>,
@@ -101,10 +101,10 @@ impl<'py> Message<'py> {
     }
 }
 
-/// The indices of the entries that a message is made of; the messages that one becomes share them.
+/// The indices of the entries of a message. The messages that one entry becomes share them.
 pub type Sources = Rc<[usize]>;
 
-/// A message as it is sent, and the indices of the entries that it is made of.
+/// A message as it is sent, and the indices of its entries.
 #[derive(Clone)]
 pub struct Sent<'py> {
     pub message: Bound<'py, PyAny>,
@@ -117,7 +117,7 @@ impl<'py> Sent<'py> {
     }
 }
 
-/// Contents in contents are followed so far down: each level takes some of the stack.
+/// The depth to which contents in contents are followed: each level takes some of the stack.
 const MAX_NESTED: usize = 256;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Neutral messages as every provider takes them: with ids that all know, and each result right behind its call.
+//! Neutral messages as every provider accepts them: with ids that all accept, and each result right after its call.
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pyo3::prelude::*;
@@ -8,8 +8,8 @@ use rehydrate_core::conversation::{Role, Spoken, in_place};
 use super::neutral::{Answer, Key, Message, Part, Sources, key_of};
 use crate::reading::Source;
 
-/// Take the media out of results at the end that others of their turn still follow. Where the provider takes no media in a
-/// result, they come behind all results: sent now, they would be in the way of the next one, and change the prefix.
+/// Take the media out of results at the end that others of their turn still follow. If the provider accepts no media in
+/// a result, they come after all results: sent now, they would be in the way of the next one, and change the prefix.
 pub fn hold_media_back(messages: &mut [Message<'_>]) -> PyResult<()> {
     let Some((last, before)) = messages.split_last_mut() else { return Ok(()) };
     let answered = last.answers().map(|answer| key_of(answer.id.as_ref())).collect::<PyResult<HashSet<_>>>()?;
@@ -25,10 +25,11 @@ pub fn hold_media_back(messages: &mut [Message<'_>]) -> PyResult<()> {
     Ok(())
 }
 
-/// Normalise ids to what every provider takes, and put each result right behind its call.
+/// Normalise ids to those that every provider accepts, and put each result right after its call.
 ///
-/// A result belongs to the latest call of its id. All results of an assistant turn are in one message behind it. A result
-/// without a call stays in place: it was broken before. A system message never comes between a call and its results.
+/// A result belongs to the latest call of its id. All results of an assistant turn are in one message after it. A
+/// result without a call stays in place: it was broken before. A system message never comes between a call and its
+/// results.
 pub fn normalized<'py>(py: Python<'py>, mut messages: Vec<Message<'py>>) -> PyResult<Vec<Message<'py>>> {
     let mut ids = Ids::default();
     for message in &mut messages {
@@ -98,7 +99,7 @@ impl Ids {
     }
 }
 
-/// An id of the characters that every provider takes; one with the number of its entry where there is none.
+/// An id of the characters that every provider accepts, or one with the number of its entry if there is none.
 fn known_characters(id: Option<&Bound<'_, PyString>>, source: usize) -> PyResult<String> {
     let id = id.map(|id| Source::of(id.clone())).transpose()?;
     let id = id.as_ref().map_or("", Source::as_str);
@@ -117,7 +118,7 @@ fn with_grouped_results(messages: Vec<Message<'_>>) -> PyResult<Vec<Message<'_>>
     let (mut runs, mut before) = (Vec::with_capacity(messages.len()), None);
     let mut run = 0;
     for message in &messages {
-        // Only the assistant's runs are joined: where others begin and end makes no difference.
+        // Only the assistant's runs are joined: the borders of other runs make no difference.
         if before.is_some_and(|before| before != message.role) {
             run += 1;
         }
@@ -141,7 +142,7 @@ fn with_grouped_results(messages: Vec<Message<'_>>) -> PyResult<Vec<Message<'_>>
     let mut gathered = Vec::new();
     for (run, here) in kept.into_iter().enumerate() {
         if calling.contains(&run) && here.len() > 1 {
-            // Their results follow right behind them.
+            // Their results follow right after them.
             let sources: Sources = here.iter().flat_map(|each| each.sources.iter().copied()).collect();
             let parts = here.into_iter().flat_map(|each| each.parts).collect();
             gathered.push(Message::new(Role::Assistant, parts, sources));
@@ -157,7 +158,7 @@ fn with_grouped_results(messages: Vec<Message<'_>>) -> PyResult<Vec<Message<'_>>
     Ok(gathered)
 }
 
-/// The message without results of known calls, which move to their turn; None where nothing is left.
+/// The message without results of known calls, which move to their turn. None if nothing is left.
 fn without_results<'py>(
     mut message: Message<'py>,
     run_of: &HashMap<Key, usize>,

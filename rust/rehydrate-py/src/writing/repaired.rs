@@ -8,8 +8,9 @@ use crate::reading::json_value;
 /// Gemini wants it back, also on a part whose text is empty.
 const SIGNATURE: &str = "thoughtSignature";
 
-/// The entries with their calls repaired: each gets its new id, and arguments that are an object; blocks of empty texts go.
-/// `calls` are the ids of the calls in their order, as they are and as they will be. What needs no repair is the very object.
+/// The entries with their calls repaired: each gets its new id, and arguments that are an object. Blocks of empty texts
+/// go. `calls` are the ids of the calls in their order, before and after. An entry that needs no repair is the same
+/// object.
 #[pyfunction]
 pub fn repaired_entries<'py>(
     entries: Vec<Bound<'py, PyAny>>,
@@ -27,7 +28,7 @@ struct Calls<'py> {
 }
 
 impl<'py> Calls<'py> {
-    /// The new id of the next call, where this is its id.
+    /// The new id of the next call, if this is its id.
     fn take(&mut self, id: Option<&Bound<'py, PyAny>>) -> PyResult<Option<Bound<'py, PyString>>> {
         let (Some(id), Some((known, new))) = (id, self.calls.get(self.next)) else { return Ok(None) };
         if !known.as_any().eq(id)? {

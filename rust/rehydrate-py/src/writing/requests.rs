@@ -20,7 +20,7 @@ pub fn system_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult
     Ok(part.into_any())
 }
 
-/// A message of the user's role for a text of ours, as a provider's requests have it.
+/// A message of the user's role for one of our texts, as in a provider's requests.
 pub fn user_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     match provider {
         "anthropic" => anthropic::user(text),
@@ -30,8 +30,8 @@ pub fn user_part<'py>(provider: &str, text: &Bound<'py, PyString>) -> PyResult<B
     }
 }
 
-/// A user's message in a format. `is_turn=False`: text that Rehydrate adds in the user's role, marked as no turn of the user where
-/// the format has such a mark.
+/// A user's message in a format. `is_turn=False`: text that Rehydrate adds in the user's role, marked as not a turn of
+/// the user if the format has such a mark.
 #[pyfunction]
 #[pyo3(signature = (text, format, *, is_turn=true))]
 pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: bool) -> PyResult<Bound<'py, PyAny>> {
@@ -64,7 +64,7 @@ pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: boo
     Ok(made.into_any())
 }
 
-/// A message of a summary in a format: the user's, with its text, or the assistant's, which takes note of it.
+/// A message of a summary in a format: the user's, with its text, or the assistant's, which acknowledges it.
 #[pyfunction]
 pub fn summary_message<'py>(text: &Bound<'py, PyString>, format: &str, role: &str) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
@@ -140,7 +140,7 @@ pub fn request_of<'py>(
     Ok(request)
 }
 
-/// Converse's blocks, of which one with a cache point after it is a list.
+/// Converse's blocks. One with a cache point after it is a list.
 fn flat<'py>(values: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let made = PyList::empty(values.py());
     for value in values {
@@ -155,7 +155,7 @@ fn flat<'py>(values: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     Ok(made)
 }
 
-/// Converse's messages, with one where several in a row are of one role: user and assistant alternate.
+/// Converse's messages, with several in a row of one role joined: user and assistant alternate.
 pub fn alternating<'py>(messages: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
     let py = messages.py();
     let mut runs: Vec<(Bound<'py, PyAny>, Vec<Bound<'py, PyAny>>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Items of OpenAI Responses, written: of neutral messages, and of its own as they are sent.
+//! Writing items of OpenAI Responses: from neutral messages, and from its own as they are sent.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
@@ -8,7 +8,7 @@ use super::{one_or_all, role_and_content};
 use crate::interned::interned;
 use crate::reading::{Fields, arguments, text_of};
 
-/// Keys of chat beside a content.
+/// Keys of chat in addition to the content.
 const CHAT_KEYS: &[&str] = &[
     "name",
     "tool_calls",
@@ -21,7 +21,7 @@ const CHAT_KEYS: &[&str] = &[
     "reasoning_details",
 ];
 
-/// A message without chat's keys beside its content; an item unchanged.
+/// A message with its content and without chat's other keys. An item is unchanged.
 pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = entry.py();
     let of = Fields::needed(entry, 0, String::new)?;

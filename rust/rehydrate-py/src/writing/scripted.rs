@@ -1,4 +1,4 @@
-//! The answers of a scripted model, in the shape of a provider: for tests and demos.
+//! The answers of a scripted model, in the form of a provider: for tests and demos.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 

@@ -62,7 +62,7 @@ pub fn of_bedrock<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Re
 /// Those at the beginning become system blocks. A later one would change the beginning of the prompt, and all that is cached.
 /// So it becomes a user message in its place, or beside it where it would part a call from its results. One with more than
 /// texts, as of a tool that comes or goes, or that is shown for a turn only, stays a system message: only the models that take
-/// these amid the others know such ones. Where the API does not take it, it moves, which is noted.
+/// these among the others know such ones. If the API does not take it, it moves, which is noted.
 pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
     let rest = sent.split_off(leading(&sent)?);
     let mut lost = Lost::default();
@@ -110,9 +110,9 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
     Ok(Rendered { system, messages, lost })
 }
 
-/// Where system entries are that are moved out of a list.
+/// The places of system entries that are moved out of a list.
 pub struct Placed {
-    /// How many are at the beginning.
+    /// The number of them at the beginning.
     pub leading: usize,
     /// The positions of the others in an order in which no system entry is between calls and their results, and whether each
     /// is one.
@@ -142,7 +142,7 @@ fn role_of(sent: &Sent<'_>) -> PyResult<Role> {
     Ok(known_role(&usual_role(shown(py, role)?)))
 }
 
-/// How many system entries the list begins with.
+/// The number of system entries at the beginning of the list.
 fn leading(sent: &[Sent<'_>]) -> PyResult<usize> {
     for (at, each) in sent.iter().enumerate() {
         if role_of(each)? != Role::System {
@@ -200,7 +200,7 @@ fn in_their_turn<'py>(py: Python<'py>, messages: Vec<Sent<'py>>) -> PyResult<Vec
             if let Some(last) = placed[..said].last() {
                 is_going_on = role_of(last)? == Role::Assistant;
                 if !late.is_empty() && is_going_on && !takes_system(last)? {
-                    // Both are one turn to the API, and what it calls must be there before.
+                    // Both are one turn to the API, and the calls in it must be there before.
                     put(py, &mut late, &mut placed, turn)?;
                 }
             }
@@ -224,7 +224,7 @@ fn in_their_turn<'py>(py: Python<'py>, messages: Vec<Sent<'py>>) -> PyResult<Vec
     Ok(placed)
 }
 
-/// Put the system messages in, where the API takes them; else they are left.
+/// Put the system messages in, if the API accepts them. Otherwise they are left.
 fn put<'py>(
     py: Python<'py>,
     late: &mut Vec<Sent<'py>>,
@@ -312,7 +312,7 @@ fn has_more_than_texts(message: Fields<'_, '_>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// A system entry's texts as blocks; one that is a block already is the same object.
+/// A system entry's texts as blocks. One that is a block already is the same object.
 fn system_blocks<'py>(message: Fields<'_, 'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let py = message.as_any().py();
     let content = message.get(interned!(py, "content"))?;

@@ -1,4 +1,4 @@
-//! OpenAI chat messages as LangChain's own converter takes them, and their calls as its messages hold them.
+//! OpenAI chat messages in the form of LangChain's own converter, and their calls in the form of its messages.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -22,9 +22,9 @@ pub fn chat_entries<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     Ok(entries)
 }
 
-/// The fields of a message but its calls, and the fields of an AIMessage that hold these.
+/// The fields of a message except its calls, and the fields of an AIMessage that hold these.
 ///
-/// LangChain's own parser of calls refuses arguments that are no JSON, as models write them.
+/// LangChain's own parser of calls refuses arguments that aren't JSON, which models do write.
 #[pyfunction]
 pub fn langchain_fields<'py>(
     entry: &Bound<'py, PyAny>,

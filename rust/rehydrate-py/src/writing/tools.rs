@@ -1,4 +1,4 @@
-//! Tools, their calls and the results of these, in the shape of any provider.
+//! Tools, their calls and the results of these, in the form of any provider.
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -11,7 +11,7 @@ use crate::reading::{Fields, is_blank, is_list, text_of};
 
 static SCHEMAS: [Interned; 3] =
     [Interned::new("parametersJsonSchema"), Interned::new("parameters_json_schema"), Interned::new("parameters")];
-/// What only Gemini's declaration of a function has.
+/// Keys that only Gemini's declaration of a function has.
 static GEMINI_KEYS: [Interned; 2] = [Interned::new("behavior"), Interned::new("responseJsonSchema")];
 /// The tools that Gemini runs itself.
 const GEMINI_HOSTED: [&str; 12] = [
@@ -33,7 +33,7 @@ type Any<'py> = Bound<'py, PyAny>;
 /// Its name, its description, its schema (none for a tool that the provider runs itself), the definition, the provider.
 type Tool<'py> = (Any<'py>, Any<'py>, Any<'py>, Any<'py>, &'static str);
 
-/// A definition of a tool in any provider's shape; raises InvalidArgumentError for anything else.
+/// A definition of a tool in any provider's form. Raises InvalidArgumentError for anything else.
 #[pyfunction]
 pub fn read_tool<'py>(tool: &Any<'py>) -> PyResult<Tool<'py>> {
     let _running = Running::begin();
@@ -144,7 +144,7 @@ fn defined<'py>(
 /// The format of a tool's call, its id, the tool's name, and the arguments as they are.
 type Call<'py> = (&'static str, Bound<'py, PyString>, Any<'py>, Option<Any<'py>>);
 
-/// A call of a tool, as a provider's dict or an object of its SDK; None for anything else.
+/// A call of a tool, as a provider's dict or an object of its SDK. None for anything else.
 #[pyfunction]
 pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
     let _running = Running::begin();
@@ -204,7 +204,7 @@ pub fn read_call<'py>(call: &Any<'py>) -> PyResult<Option<Call<'py>>> {
     Ok(id.zip(name).map(|(id, name)| (format, id, name, input)))
 }
 
-/// The result of a call in its provider's shape; OpenAI has no mark for errors.
+/// The result of a call in its provider's form. OpenAI has no mark for errors.
 #[pyfunction]
 pub fn call_result<'py>(
     format: &str,
@@ -253,7 +253,7 @@ pub fn call_result<'py>(
 const CALL_FORMATS: [&str; 7] =
     ["anthropic", "openai_chat", "openai_responses", "bedrock", "gemini", "ai_sdk", "langchain"];
 
-/// A tool as a request lists it; never strict, which restricts the schema.
+/// A tool as a request lists it. It is never strict, which would restrict the schema.
 #[pyfunction]
 pub fn tool_definition<'py>(
     format: &Any<'py>,
@@ -293,8 +293,8 @@ pub fn tool_definition<'py>(
     Ok(about)
 }
 
-/// The results of one reply's calls as history entries: Anthropic, Bedrock and Gemini want all of them in one user message, the AI
-/// SDK in a tool message; elsewhere each is an entry.
+/// The results of one reply's calls as history entries: Anthropic, Bedrock and Gemini want all of them in one user
+/// message, the AI SDK in a tool message. For others each is an entry.
 #[pyfunction]
 pub fn result_entries<'py>(results: &Any<'py>) -> PyResult<Bound<'py, PyList>> {
     let _running = Running::begin();

@@ -1,15 +1,15 @@
-//! The words by which people lay something down, by language and by what they say about a sentence.
+//! The words with which people make rules, by language and by what they say about a sentence.
 //!
 //! A phrase matches whole words. `*` after it lets its last word go on; in front of it, a few letters may come before the
-//! word, as Hebrew and Arabic write them. `^` wants it first in a clause, or after a "please". What is written without
-//! spaces matches anywhere. All are compared lower-cased and folded (scripts.rs).
+//! word, as Hebrew and Arabic write them. `^` means that it must be first in a clause, or after a "please". What is
+//! written without spaces matches anywhere. All are compared lower-cased and folded (scripts.rs).
 
 /// The role of a phrase in its sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cue {
-    /// Lays something down by itself: "must not", "at most", "I prefer", "the goal is", "from now on".
+    /// Makes a rule by itself: "must not", "at most", "I prefer", "the goal is", "from now on".
     Strong,
-    /// Does so unless it tells what somebody does or did: "never push" and "I never pushed".
+    /// Makes a rule unless it says what somebody does or did: "never push" and "I never pushed".
     Unless,
     /// One of several signs of which two are needed, by its kind.
     Sign(u32),
@@ -19,7 +19,7 @@ pub(super) enum Cue {
     Figure,
     /// In front of a colon: "Rule:".
     Label,
-    /// Where a clause begins; no phrase has it.
+    /// The beginning of a clause; no phrase has it.
     Clause,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Finder {
     open: FxHashMap<String, Vec<usize>>,
     /// Those that a few letters may come before.
     behind_prefix: FxHashMap<String, Vec<usize>>,
-    /// Those of scripts without spaces: a literal that is found is the phrase of its index.
+    /// Phrases of scripts without spaces. The index of a found literal is that of its phrase.
     unspaced: Unspaced,
     pub labels: FxHashSet<String>,
     pub unspaced_labels: Vec<String>,

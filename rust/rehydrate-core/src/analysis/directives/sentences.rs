@@ -1,9 +1,9 @@
-//! Sentences and clauses of a user's prose, without what a harness says in it.
+//! Sentences and clauses of a user's prose, without a harness's text in it.
 use std::ops::Range;
 
 use crate::analysis::scripts;
 
-/// Tags of texts that harnesses put into user turns in their own name, from its opening to its closing tag.
+/// Tags of texts that harnesses put into user turns in their own name, from the opening to the closing tag.
 const HARNESS_TAGS: [&str; 5] =
     ["system-reminder", "task-notification", "local-command-caveat", "local-command-stdout", "command-name"];
 
@@ -66,7 +66,7 @@ pub(super) fn folded(char: char) -> impl Iterator<Item = char> {
     char.to_lowercase().filter_map(|char| scripts::fold(if char == '’' { '\'' } else { char }))
 }
 
-/// The sentences of `text`, and whether each asks something. A line's end is a sentence's.
+/// The sentences of `text`, and whether each asks something. The end of a line ends a sentence.
 pub(super) fn sentences(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -82,7 +82,7 @@ pub(super) fn sentences(text: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// Where the first sentence of `text` ends, its stop included.
+/// The end of the first sentence of `text`, its stop included.
 fn next_end(text: &str) -> Range<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -111,12 +111,12 @@ fn next_end(text: &str) -> Range<usize> {
     text.len()..text.len()
 }
 
-/// Whether a stop ends a sentence by what comes after it: not within a name or a number.
+/// Whether a stop ends a sentence, by the text after it. It does not within a name or a number.
 fn ends_here(after: &str) -> bool {
     after.chars().next().is_none_or(|next| next.is_whitespace() || matches!(next, '"' | ')' | '?' | '!'))
 }
 
-/// `text` without what a harness says in it.
+/// `text` without a harness's text.
 pub(super) fn outside_harness_tags(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -10,11 +10,11 @@ const LABEL: &str = "[redacted:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaned {
     pub text: String,
-    /// What may be a name and is now nowhere in the text.
+    /// Possible names that are now nowhere in the text.
     pub lost: Vec<String>,
 }
 
-/// Put labels in the place of these secrets of a text.
+/// Put labels in place of these secrets of a text.
 #[must_use]
 pub fn labelled(text: &str, secrets: &[Secret]) -> String {
     let names: Vec<&str> = kinds().collect();
@@ -47,7 +47,7 @@ fn split_at_chars(text: &str, chars: usize) -> (&str, &str) {
     text.split_at(text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at))
 }
 
-/// The text with a blank in the place of each label, also of those that it had before.
+/// The text with a blank in place of each label, also of those that it had before.
 #[must_use]
 pub fn without_labels(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -73,8 +73,8 @@ fn possible_names(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_between).filter(|name| !name.is_empty())
 }
 
-/// The heading of the names in a tool's inputs: the tool's name without characters that mean something in a line, of at
-/// most 64 characters.
+/// The heading of the names in a tool's inputs: the tool's name without characters with a meaning in a line, of at most
+/// 64 characters.
 #[must_use]
 pub fn heading_of(tool: &str) -> String {
     tool.chars().filter(|&c| is_word(u32::from(c)) || matches!(c, '.' | '-')).take(64).collect()

@@ -1,10 +1,10 @@
 //! The lines of an outline: written from its names, and read again.
 //!
-//! A line for each heading: `Read: #4 src/rows.py, rows_of; #7 tests`. A reference, which says by what a message can be
-//! read, has a blank after it and is before the names of its message.
+//! A line for each heading: `Read: #4 src/rows.py, rows_of; #7 tests`. A reference, by which a message can be read, has
+//! a blank after it and is before the names of its message.
 use rustc_hash::FxHashMap;
 
-/// How the first line begins.
+/// The beginning of the first line.
 const INTRODUCTION: &str = "Names in what was left out here";
 /// References take at most a third as many characters as names: a handle has twenty tokens.
 const NAME_CHARS_PER_REFERENCE_CHAR: i64 = 3;

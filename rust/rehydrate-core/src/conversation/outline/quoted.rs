@@ -1,4 +1,4 @@
-//! Names of an outline with their lines, where such a line costs little: it says what the name was used for.
+//! Names of an outline with their lines, if such a line costs little: it shows what the name was used for.
 //!
 //! Texts are as in `context_store/raw.rs`: UTF-8, in which half of a surrogate pair is written like any other code point.
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use crate::caps::{decoded, lossy};
 const MAX_PRICE: f64 = 1.5;
 const MAX_LINE: f64 = 300.0;
 
-/// As many of the names as fit into so many tokens, the first first.
+/// As many of the names as fit into this many tokens, in order.
 #[must_use]
 pub fn fitting<'n, 'a>(
     names: &'n [Listed<&'a str>],
@@ -24,8 +24,8 @@ pub fn fitting<'n, 'a>(
     &names[..most(names.len(), tokens, count, |most| written(&names[..most], &unquoted))]
 }
 
-/// As many of the names as fit into so many tokens, the first first: by what they were used for, and then those that have a
-/// line, by where it is. `texts` are the texts of each reference.
+/// As many of the names as fit into this many tokens, in order: by their use, and then those that have a line, by its
+/// place. `texts` are the texts of each reference.
 #[must_use]
 pub fn write_quoted(
     names: &[Listed<&str>],
@@ -38,7 +38,7 @@ pub fn write_quoted(
     written(&names[..most], &lines)
 }
 
-/// The most of so many names of which what is written fits.
+/// The largest number of names whose outline fits.
 fn most(names: usize, tokens: i64, count: impl Fn(&str) -> u32, write: impl Fn(usize) -> Vec<u8>) -> usize {
     let (mut low, mut high) = (0, names);
     while low < high {
@@ -54,7 +54,7 @@ fn most(names: usize, tokens: i64, count: impl Fn(&str) -> u32, write: impl Fn(u
     low
 }
 
-/// The last line of each name in the text of its reference, of those that cost little.
+/// The last line of each name in the text of its reference, if it costs little.
 fn cheap_lines(names: &[Listed<&str>], texts: &FxHashMap<&str, Vec<u8>>) -> Vec<Option<Vec<u8>>> {
     let folded: FxHashMap<&str, Vec<u8>> = texts.iter().map(|(reference, text)| (*reference, folded(text))).collect();
     let mut shared: FxHashMap<(&str, &[u8]), Vec<usize>> = FxHashMap::default();
@@ -95,7 +95,7 @@ fn folded(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether a line has a letter or a number beside the name.
+/// Whether a line has a letter or a number in addition to the name.
 fn says_more(line: &[u8], name: &str) -> bool {
     let mut rest = Vec::new();
     let mut start = 0;

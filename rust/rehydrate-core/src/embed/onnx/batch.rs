@@ -1,10 +1,10 @@
-//! Batches: texts of nearly one length share a run, so that next to nothing is padding.
+//! Batches: texts of nearly the same length share a run, so that there is almost no padding.
 
-/// Which texts may share a run.
+/// The texts that may share a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// None. A model quantised at run time scales by what it is given, so that a text's vector would change with its
-    /// company (cosine down to 0.978 for MiniLM in int8), for a gain of 4 to 10%.
+    /// None. The scale of a model quantised at run time depends on its input, so a text's vector would change with the
+    /// others in its batch (cosine down to 0.978 for MiniLM in int8), for a gain of 4 to 10%.
     OneByOne,
     /// Those of nearly the same length: 20 to 25% faster than one by one for MiniLM in fp32 on chat messages, and the
     /// same vectors to 1e-7.
@@ -17,7 +17,7 @@ pub type Batch = Vec<(usize, Vec<i64>)>;
 /// Tokens of a batch, padding included: enough for the matrix products to be efficient, and still in the caches.
 const BATCH_TOKENS: usize = 256;
 
-/// At most one token in so many may be padding.
+/// At most one token in this many may be padding.
 const PADDING_SHARE: usize = 20;
 
 /// Batches of nearly equal lengths, the largest first.

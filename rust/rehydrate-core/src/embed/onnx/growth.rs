@@ -1,15 +1,16 @@
-//! How much longer a tokenizer may make a text before it reads it: a few replacements of replacements would take all memory for a
-//! short one.
+//! The growth of a text in a tokenizer, checked before it reads the text: a few replacements of replacements would take
+//! all memory for a short one.
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// How many characters a tokenizer may make of one.
+/// The most characters that a tokenizer may make of one.
 const MAX_GROWTH: f64 = 256.0;
 
-/// Refuse a `tokenizer.json` that makes too much of a text. What isn't a tokenizer passes: whoever reads it says so.
+/// Refuse a `tokenizer.json` that makes too much of a text. Anything that isn't a tokenizer passes: its reader reports
+/// that.
 ///
 /// # Errors
 /// [`Error::ModelFile`].
@@ -27,7 +28,8 @@ pub fn check(path: &Path, content: &[u8]) -> Result<()> {
     })
 }
 
-/// How many characters one may become in a step of a tokenizer, and in those inside; None for what isn't a step.
+/// The most characters that one may become in a step of a tokenizer and in the steps inside it. None if it isn't a
+/// step.
 fn growth(step: &Value) -> Option<f64> {
     if !step.is_object() {
         return Some(1.0);
@@ -54,14 +56,14 @@ fn length(text: &Value) -> Option<f64> {
     Some(text.as_str()?.chars().count() as f64)
 }
 
-/// The longest text that `SentencePiece`'s table puts in a character's place.
+/// The longest text that `SentencePiece`'s table puts in place of a character.
 fn longest(table: &[u8]) -> Option<f64> {
     let (trie, rest) = table.split_first_chunk()?;
     let texts = rest.get(u32::from_le_bytes(*trie) as usize..).unwrap_or_default();
     texts.split(|&byte| byte == 0).map(|text| text.len().max(1) as f64).reduce(f64::max)
 }
 
-/// The bytes of a text in base64; what is not of its alphabet is skipped.
+/// The bytes of a text in base64. Other characters are skipped.
 fn decoded(text: &str) -> Vec<u8> {
     let (mut out, mut bits, mut held) = (Vec::new(), 0, 0_u32);
     for byte in text.bytes() {

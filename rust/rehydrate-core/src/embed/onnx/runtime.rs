@@ -13,7 +13,7 @@ static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
 /// Load the library at an absolute path. The first one that loads serves the whole process.
 ///
 /// # Errors
-/// [`Error::ModelFile`] where it isn't such a library, or too old. One that is damaged in the middle can crash the
+/// [`Error::ModelFile`] if it isn't such a library, or too old. One that is damaged in the middle can crash the
 /// process in the system's loader: check it before.
 pub fn open_library(library: &Path) -> Result<()> {
     static OPENING: Mutex<()> = Mutex::new(());
@@ -29,7 +29,7 @@ pub fn open_library(library: &Path) -> Result<()> {
     let builder = ort::init_from(library).map_err(|error| unusable(error.to_string()))?;
     let environment =
         builder.with_name("rehydrate").with_telemetry(false).build().map_err(|error| unusable(error.to_string()))?;
-    // Warnings are about graphs, not about what their user could change; errors come back as errors.
+    // Warnings are about graphs, not about things that the user could change. Errors come back as errors.
     environment.set_log_level(LogLevel::Fatal);
     ENVIRONMENT.get_or_init(|| environment);
     Ok(())

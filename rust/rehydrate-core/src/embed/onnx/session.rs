@@ -14,7 +14,7 @@ use super::runtime::environment;
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 
-/// How token vectors become one, where the graph does not do it itself.
+/// The pooling of token vectors, if the graph does not do it itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// The mean over the tokens.
@@ -23,7 +23,7 @@ pub enum Pooling {
     First,
 }
 
-/// How long a thread waits for a session before it looks whether to stop.
+/// The time that a thread waits for a session before it checks whether to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The sessions of one model, lent one at a time.
@@ -37,7 +37,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Load `count` sessions, side by side, and try each on `probe`; with them the components of a vector.
+    /// Load `count` sessions in parallel and try each on `probe`. Returns them and the dimension of a vector.
     pub fn load(path: &Path, count: usize, pooling: Pooling, probe: &[i64]) -> Result<(Self, usize)> {
         let loaded: Vec<Result<(Session, usize)>> = std::thread::scope(|scope| {
             let loading: Vec<_> = (0..count).map(|_| scope.spawn(|| load(path, pooling, probe))).collect();
@@ -146,7 +146,7 @@ fn run(
     }
 }
 
-/// One vector of a text's states; a scale is of no matter, since its length becomes 1 afterwards.
+/// The vector of a text's states. Its scale does not matter, since its length becomes 1 afterwards.
 fn pool(states: &[f32], tokens: usize, dim: usize, pooling: Pooling) -> Vec<f32> {
     let counted = if pooling == Pooling::First { 1 } else { tokens };
     let mut sum = vec![0.0_f32; dim];
@@ -179,8 +179,8 @@ fn load(path: &Path, pooling: Pooling, probe: &[i64]) -> Result<(Session, usize)
 }
 
 fn build(path: &Path, environment: &ort::environment::Environment) -> ort::Result<Session> {
-    // One thread a session: two sessions side by side beat one of two threads (benches/python/bench_onnx.py). Neither
-    // arena nor memory pattern: both keep memory for every shape ever seen, and texts have many.
+    // One thread per session: two parallel sessions are faster than one of two threads (benches/python/bench_onnx.py).
+    // Neither arena nor memory pattern: both keep memory for every shape ever seen, and texts have many.
     Session::builder(environment)?
         .with_execution_providers([ep::CPU::default().with_arena_allocator(false).build()])?
         .with_optimization_level(GraphOptimizationLevel::All)?

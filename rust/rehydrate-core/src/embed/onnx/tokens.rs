@@ -7,13 +7,13 @@ use tokenizers::{TruncationDirection, TruncationParams, TruncationStrategy};
 use super::growth;
 use crate::error::{Error, Result};
 
-/// Bytes a token that is read at first. Enough for prose and code in one reading.
+/// Bytes per token that are read at first. Enough for prose and code in one reading.
 const BYTES_PER_TOKEN: usize = 8;
 
-/// Bytes a token that are read at most, where a text is nearly all white space.
+/// Bytes per token that are read at most, if a text is nearly all white space.
 const MAX_BYTES_PER_TOKEN: usize = 512;
 
-/// How far before the cut a white space is looked for, so that no word is torn apart.
+/// The distance before the cut within which white space is looked for, so that no word is cut in two.
 const WORD_BYTES: usize = 128;
 
 /// A `tokenizer.json`.
@@ -27,7 +27,7 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Read a `tokenizer.json`; what it says of truncation and padding does not count.
+    /// Read a `tokenizer.json`. Its truncation and padding are ignored.
     pub fn load(path: &Path, max_tokens: usize) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| unusable(path, &error.to_string()))?;
         growth::check(path, &bytes)?;

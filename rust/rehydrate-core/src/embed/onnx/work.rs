@@ -1,4 +1,4 @@
-//! Jobs on several threads, and a calling thread that stays free to look at the clock and at Ctrl-C.
+//! Jobs on several threads, with a calling thread that stays free to check the clock and Ctrl-C.
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -8,10 +8,10 @@ use ort::session::{NoSelectedOutputs, RunOptions};
 
 use crate::error::{Error, Result};
 
-/// How long the calling thread waits for results before it asks whether to go on.
+/// The time that the calling thread waits for results before it asks whether to go on.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// When to stop before everything is done.
+/// The signal to stop before everything is done.
 pub struct Limits<'a> {
     /// No text is begun after this; rows of texts not reached stay zero.
     pub deadline: Option<Instant>,
@@ -19,7 +19,7 @@ pub struct Limits<'a> {
     pub check: &'a mut dyn FnMut() -> Result<()>,
 }
 
-/// The means of a job: the run it may be ended through, and the mark that it was.
+/// The means of a job: the run through which it may be ended, and the mark that it was.
 pub struct Worker {
     pub run: RunOptions<NoSelectedOutputs>,
     pub stop: AtomicBool,
@@ -43,7 +43,7 @@ impl Worker {
 /// Do `work` on every job, at most `threads` at a time, in order; `take` gets the results on the calling thread.
 ///
 /// The threads live as long as the call: none waits at exit, none is missing after a fork. At the deadline it returns
-/// with what is done.
+/// the results so far.
 ///
 /// # Errors
 /// The first error of a job or of the limits' check, after every thread has stopped.

@@ -1,7 +1,7 @@
-//! The word cache: what a short word was encoded to the last time, one direct-mapped table a thread.
+//! The word cache: the tokens of each short word as encoded last time, one direct-mapped table per thread.
 //!
-//! A table is [`SLOTS`] slots of 32 bytes, made when the thread first encodes, and never grows. It belongs to one
-//! vocabulary at a time; encoding with another empties it.
+//! A table has [`SLOTS`] slots of 32 bytes. It is made when the thread first encodes, and never grows. It belongs to
+//! one vocabulary at a time; encoding with another empties it.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,8 @@ use std::cell::RefCell;
 pub const MAX_KEY_BYTES: usize = 16;
 /// The most tokens a cached word may have: with them a slot fills half a cache line.
 const MAX_IDS: usize = 7;
-/// 128 kB a thread, within its core's cache; four times as much gained a sixth on conversations (`benches/wordpiece.rs`).
+/// 128 kB per thread, within its core's cache. Four times as much gained a sixth on conversations
+/// (`benches/wordpiece.rs`).
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 12;
 
@@ -50,7 +51,7 @@ impl WordCache {
         let slot = &self.slots[key.slot()];
         let hit = slot.key == key;
         if hit {
-            // A copy of fixed length, cut afterwards, is one store; one of variable length would be a call.
+            // A copy of fixed length, cut afterwards, is one store. One of variable length would be a call.
             let end = ids.len() + usize::from(slot.len);
             ids.extend_from_slice(&slot.ids);
             ids.truncate(end);
@@ -58,7 +59,7 @@ impl WordCache {
         hit
     }
 
-    /// Keeps the ids of `key` in place of what was in its slot, unless they are too many.
+    /// Keeps the ids of `key` in its slot, unless they are too many.
     pub fn remember(&mut self, key: Key, ids: &[u16]) {
         let slot = &mut self.slots[key.slot()];
         if let Some(kept) = slot.ids.get_mut(..ids.len()) {
@@ -99,7 +100,7 @@ impl Key {
         (u128::from(self.0[0]) | (u128::from(self.0[1]) << 64)).to_le_bytes()
     }
 
-    /// How many bytes from the first on are ASCII letters or digits.
+    /// The number of ASCII letters and digits at the beginning.
     #[inline]
     pub fn word_len(self) -> usize {
         match non_word_bytes(self.0[0]) {

@@ -23,7 +23,7 @@ pub enum Normal {
     Reorders,
 }
 
-/// The outcome of `char`, whatever is beside it; a table look-up.
+/// The outcome of `char`, whatever its neighbours; a table look-up.
 #[inline]
 pub fn of(char: char) -> Normal {
     let code = char as usize;
@@ -84,7 +84,8 @@ fn of_one(char: char) -> Normal {
     }
 }
 
-/// NUL, the replacement character, and control, format and private-use characters, except the three that are space.
+/// NUL, the replacement character, and control, format and private-use characters, except the three that count as
+/// space.
 fn is_dropped(char: char) -> bool {
     match char {
         '\t' | '\n' | '\r' => false,

@@ -3,7 +3,7 @@
 //! The child of a node by byte `b` is the slot `node.base ^ b`, if that slot's label is `b`. No two nodes have the same
 //! base, so a label says for certain whose child a slot is.
 
-/// Which tokens are looked for: those that start a word, or those written with `##`, that continue one.
+/// The tokens to look for: those that start a word, or those written with `##`, that continue one.
 #[derive(Clone, Copy)]
 pub enum Root {
     Starting = 0,
@@ -90,7 +90,8 @@ struct Builder {
 }
 
 impl Builder {
-    /// How many blocks are searched for room before a new one is added: more pack better and build slower.
+    /// The number of blocks that are searched for room before a new one is added. With more, the table is denser and
+    /// slower to build.
     const OPEN_BLOCKS: usize = 2;
 
     /// The first block holds the roots, and base 0, which the leaves have: no other node may be there.

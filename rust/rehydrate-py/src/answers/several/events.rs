@@ -94,7 +94,7 @@ impl Replies {
         Ok(vec![shown])
     }
 
-    /// An event with what each event of the answer has from the first.
+    /// An event with the fields that each event of the answer has from the first.
     fn with_head<'py>(&self, event: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
         let shown = event.copy()?;
         shown.update(self.head.bind(event.py()).as_mapping())?;
@@ -182,7 +182,7 @@ impl Replies {
         Ok(shown)
     }
 
-    /// Where a part is in the answer; None for one that is not there.
+    /// The place of a part in the answer. None if it is not there.
     fn place(&self, part: &Any<'_>) -> PyResult<Option<usize>> {
         match self.places.bind(part.py()).get_item(part)? {
             Some(place) => place.extract(),
@@ -200,7 +200,7 @@ impl Replies {
         Ok(())
     }
 
-    /// An event with its part's place in the answer; nothing of a part that is not in it.
+    /// An event with its part's place in the answer. None if the part is not in it.
     fn placed<'py>(&self, event: &Bound<'py, PyDict>, key: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(place) = self.place(&event.as_any().get_item(key)?)? else { return Ok(None) };
         let placed = event.copy()?;

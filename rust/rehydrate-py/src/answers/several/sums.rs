@@ -16,7 +16,7 @@ pub fn contents<'py>(bodies: &[Bound<'py, PyDict>]) -> PyResult<Vec<Any<'py>>> {
     Ok(contents)
 }
 
-/// Contents as one, a text where all are.
+/// Contents as one: a text if all are texts.
 pub fn joined_contents<'py>(py: Python<'py>, contents: Vec<Any<'py>>, between: &str) -> PyResult<Any<'py>> {
     if contents.iter().all(|content| content.is_instance_of::<PyString>()) {
         return PyString::new(py, between).call_method1("join", (PyList::new(py, contents)?,));
@@ -32,7 +32,7 @@ pub fn joined_contents<'py>(py: Python<'py>, contents: Vec<Any<'py>>, between: &
     Ok(PyList::new(py, parts)?.into_any())
 }
 
-/// The sum of the numbers in objects of one shape; of anything else the last.
+/// The sum of the numbers in objects of one shape. For anything else, the last.
 pub fn added<'py>(values: Vec<Option<Any<'py>>>) -> PyResult<Option<Any<'py>>> {
     let Some(Some(last)) = values.last().cloned() else {
         let numbers = values.into_iter().flatten().filter(is_number).collect();

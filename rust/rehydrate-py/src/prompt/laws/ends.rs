@@ -18,10 +18,10 @@ impl<'py> Laws<'py> {
             let end = self.end_of(mark)?;
             let problem = match end {
                 None => "names nothing in the prompt",
-                Some(_) if end == before => "stands there twice",
-                Some(_) if end < before => "stands before the one that precedes it in the list",
+                Some(_) if end == before => "is there twice",
+                Some(_) if end < before => "is before the one that precedes it in the list",
                 Some(_) if self.is_static_end(mark)? => "",
-                Some(_) => "is no static end",
+                Some(_) => "isn't a static end",
             };
             if !problem.is_empty() {
                 found.add("breakpoints", mark, "breakpoint {!r} {}", (mark, problem))?;

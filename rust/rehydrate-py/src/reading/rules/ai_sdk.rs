@@ -77,7 +77,7 @@ fn add_part(value: &Bound<'_, PyAny>, is_ui: bool, found: &mut Vec<Part>) -> PyR
     Ok(())
 }
 
-/// What stands where an output of the AI SDK's must.
+/// The type of an AI SDK output, if it is unknown.
 fn unknown_output(part: Fields<'_, '_>) -> PyResult<Option<Name>> {
     const KNOWN: [&str; 6] = ["text", "json", "error-text", "error-json", "content", "execution-denied"];
     let py = part.as_any().py();

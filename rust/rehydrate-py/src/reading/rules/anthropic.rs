@@ -69,7 +69,8 @@ pub fn merged(entries: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
     Ok(messages)
 }
 
-/// The blocks of a content; a string is a text block, an empty content none. Raises for a block that no format can pair.
+/// The blocks of a content. A string is a text block, an empty content has none. Raises for a block that no format can
+/// pair.
 pub fn blocks_of<'py>(content: Option<&Bound<'py, PyAny>>, index: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(content) = content else { return Ok(Vec::new()) };
     if let Ok(text) = content.cast::<PyString>() {
@@ -100,7 +101,7 @@ pub fn is_of_type(block: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     Fields::of(block).map_or(Ok(name == "text"), |block| Ok(block.kind()?.name() == name))
 }
 
-/// What the text of a text block is; None where it is no text block.
+/// The state of a text block's text. None for other blocks.
 pub fn text_state(block: &Bound<'_, PyAny>) -> PyResult<Option<Text>> {
     let Some(of) = Fields::of(block) else { return state_of(Some(block)).map(Some) };
     if of.kind()?.name() != "text" {
@@ -144,7 +145,7 @@ pub fn block_of(value: &Bound<'_, PyAny>, index: usize) -> PyResult<Block> {
     Ok(made)
 }
 
-/// A block of which nothing is known but its kind.
+/// A block of which only the kind is known.
 pub fn nothing(index: usize, kind: Kind) -> Block {
     let part = Part::default();
     Block { index, kind, part, id: None, has_null_content: false, is_signed: false, inner: Vec::new() }

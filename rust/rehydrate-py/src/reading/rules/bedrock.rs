@@ -43,7 +43,7 @@ fn blocks_of(content: Option<Bound<'_, PyAny>>) -> PyResult<Vec<Bound<'_, PyAny>
     }
 }
 
-/// The key that says what a block is, with its value; None for one of no kind of Converse's.
+/// The key for the kind of a block, with its value. None if Converse doesn't have the kind.
 fn key_of<'py>(block: Fields<'_, 'py>) -> PyResult<Option<(&'static str, Key, Bound<'py, PyAny>)>> {
     if !block.kind()?.name().is_empty() {
         return Ok(None);

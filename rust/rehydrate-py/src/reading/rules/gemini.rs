@@ -26,7 +26,7 @@ pub fn messages(entries: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
     entries.try_iter()?.enumerate().map(read).collect()
 }
 
-/// The role, where it is none of Gemini's.
+/// The role, if Gemini doesn't have it.
 fn unknown_role(entry: Fields<'_, '_>) -> PyResult<Option<Name>> {
     let role = named(entry, interned!(entry.as_any().py(), "role"))?;
     Ok(role.filter(|role| !matches!(&**role, b"user" | b"model" | b"function" | b"system")))

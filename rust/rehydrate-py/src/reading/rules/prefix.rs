@@ -1,4 +1,4 @@
-//! What the rule for thinking after a changed prefix reads of requests.
+//! The parts of requests that the rule for thinking after a changed prefix reads.
 use std::collections::{BTreeMap, HashMap};
 
 use pyo3::prelude::*;
@@ -41,7 +41,7 @@ pub fn entries_of<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAn
 
 /// The thinking of `after` that is refused: its prefix differs from that of `sent`.
 ///
-/// Both are messages, or whole requests: `system` and `tools` are compared where both have them.
+/// Both are messages, or whole requests: `system` and `tools` are compared if both have them.
 #[pyfunction]
 pub fn stale_thinking<'py>(after: &Bound<'py, PyAny>, sent: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
@@ -121,8 +121,8 @@ impl Texts {
 /// An author, and the blocks of an entry.
 type Authored<'py> = (Vec<u8>, Vec<Bound<'py, PyAny>>);
 
-/// The author of an entry and its blocks, thinking next to a content first; None for an entry that no model sees, or an item
-/// of Responses.
+/// The author of an entry and its blocks, thinking next to a content first. None for an entry that no model sees, or an
+/// item of Responses.
 fn authored_blocks<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Authored<'py>>> {
     let py = entry.py();
     let (role, message) = (interned!(py, "role"), interned!(py, "message"));
@@ -173,7 +173,7 @@ fn blocks_by<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Option<Authored<'py>>> 
     Ok(Some((name_of(role)?, blocks)))
 }
 
-/// The value of a mapping, or the attribute of an object; None where it is not there, or null.
+/// The value of a mapping, or the attribute of an object. None if it is missing or null.
 fn field<'py>(entry: &Bound<'py, PyAny>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
     match Fields::of(entry) {
         Some(entry) => entry.get(key),
@@ -181,7 +181,7 @@ fn field<'py>(entry: &Bound<'py, PyAny>, key: &Bound<'py, PyString>) -> PyResult
     }
 }
 
-/// The blocks of a content; a string is one, an empty content none.
+/// The blocks of a content. A string is one, an empty content has none.
 fn blocks_of<'py>(content: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     match content {
         Some(text) if text.is_instance_of::<PyString>() => {
@@ -218,7 +218,7 @@ fn write(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, levels: usize) -> PyResult
     } else if let Ok(truth) = value.cast::<PyBool>() {
         out.extend_from_slice(if truth.is_true() { b"true" } else { b"false" });
     } else if value.is_instance_of::<PyInt>() {
-        // Whatever class it is of; hexadecimal, since that has no limit of digits.
+        // An integer of any class. Hexadecimal, since that has no limit of digits.
         let digits = py.get_type::<PyInt>().call_method1("__format__", (value, "x"))?;
         out.extend_from_slice(digits.cast::<PyString>()?.to_str()?.as_bytes());
     } else if value.is_instance_of::<PyFloat>() {
