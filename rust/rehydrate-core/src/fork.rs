@@ -1,9 +1,9 @@
-//! Forks: the calls that a fork waits for, and that wait for it.
+//! Forks: the calls that a fork waits for, and the calls that wait for a fork.
 //!
 //! A child has one thread, so it must not wait for what another thread of its parent held. The calls inside a [`Gate`] end
-//! before a fork, and none goes in until it is over. Neither waits for ever: between the two waits, hooks of other libraries
-//! run, and they may wait for a lock whose owner waits here (`logging` has such a hook). What a thread was inside of all the
-//! same is half done in the child, and refused there: a [`Guarded`] value, and every store of memories.
+//! before a fork, and none goes in until it is over. Neither waits forever: between the two waits, hooks of other libraries
+//! run, and they may wait for a lock whose owner waits here (`logging` has such a hook). A thread may still be inside when
+//! the wait ends. Its work is half done in the child, and refused there: a [`Guarded`] value, and every store of memories.
 //!
 //! All of this is atomics, which no thread holds.
 mod guarded;
@@ -21,18 +21,18 @@ use crate::interrupt::poll;
 
 /// The pause before a waiting call looks again.
 const PAUSE: Duration = Duration::from_micros(200);
-/// How long a fork waits for calls that are under way.
+/// The time that a fork waits for calls under way.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
 /// The time that calls, and other forks, wait for a fork that has begun.
 const HOOKS_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How many forks are under way.
+/// The number of forks under way.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 
 /// A gate that calls go through: a fork waits for those inside.
 pub struct Gate {
     inside: AtomicUsize,
-    /// How many calls of this thread are inside, each in one of the others.
+    /// The number of calls of this thread inside, each within the others.
     depth: &'static LocalKey<Cell<usize>>,
 }
 
@@ -66,20 +66,20 @@ impl Gate {
         Ok(Inside(self))
     }
 
-    /// Whether nobody is inside.
+    /// Whether no call is inside.
     pub fn is_quiet(&self) -> bool {
         self.inside.load(SeqCst) == 0
     }
 
-    /// Wait until nobody is inside, but not for longer.
+    /// Wait until no call is inside, but not longer than `end`.
     fn settle(&self, end: Instant) {
-        // A thread that forks amid a call of its own would wait for itself.
+        // A thread that forks in a call of its own would wait for itself.
         while self.depth.get() == 0 && !self.is_quiet() && Instant::now() < end {
             thread::sleep(PAUSE);
         }
     }
 
-    /// In a child: whoever else was inside is not in this process.
+    /// In a child: other threads that were inside are not in this process.
     fn forget_others(&self) {
         self.inside.store(usize::from(self.depth.get() > 0), SeqCst);
     }
@@ -108,7 +108,7 @@ pub struct ForkGuard {
 /// Begin a fork: wait for the calls inside a gate, and for those that work on a [`Guarded`] value.
 #[must_use]
 pub fn guard(gate: &'static Gate) -> ForkGuard {
-    // Forks one by one: what one has settled is half settled for another's child.
+    // Forks go one by one: a value that one has settled is half settled for another's child.
     let end = Instant::now() + HOOKS_PATIENCE;
     while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
         if Instant::now() >= end {

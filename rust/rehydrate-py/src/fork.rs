@@ -1,9 +1,9 @@
 //! Surviving `os.fork()`: no lock is held while other hooks run, and a child begins with an engine of its own.
 //!
 //! Caches are found by process (`Engine::shared`), so nothing is to be done for them. SQLite cannot be left alone: before a
-//! fork the calls on stores end and their connections are closed. Calls on a `Guarded` value end too: it is for what a thread
-//! works on without the interpreter. A fork happens under the interpreter's lock, so a mutex that is only locked under it, and
-//! never while Python code runs, is free in the child. The last reference to a Python object is let go of behind the lock:
+//! fork the calls on stores end and their connections are closed. Calls on a `Guarded` value end too: such values are worked
+//! on without the interpreter. A fork happens under the interpreter's lock, so a mutex that is only locked under it, and
+//! never while Python code runs, is free in the child. The last reference to a Python object is dropped after the lock:
 //! the object may be of a class with a `__del__`.
 use std::cell::Cell;
 use std::process;

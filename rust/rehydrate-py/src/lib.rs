@@ -64,7 +64,7 @@ use pyo3::prelude::*;
 /// The Rust core, for the package: private.
 ///
 /// The free-threaded interpreter may stay so: classes are frozen (but those that one reader fills: `AnswerJoiner`, `Bill`,
-/// `EventDecoder`, `Replies`), what calls share is behind locks, in atomics or written once, and nothing counts on one thread
+/// `EventDecoder`, `Replies`), shared values are in locks, in atomics or written once, and nothing counts on one thread
 /// at a time.
 #[pymodule(gil_used = false)]
 mod _native {

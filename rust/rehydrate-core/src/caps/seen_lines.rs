@@ -308,8 +308,8 @@ mod tests {
         seen
     }
 
-    /// Each run: where it begins and ends, the number of its source, its first line there, whether it is all of that, and
-    /// whether numbers may differ.
+    /// Each run: its beginning and end, the number of its source, its first line there, whether it is the whole source,
+    /// and whether numbers may differ.
     fn found(seen: &SeenLines<Text>, text: &str) -> Vec<(usize, usize, usize, usize, bool, bool)> {
         let values = |Repeat { lines, source, first, is_whole, is_numbered }: Repeat<'_, Text>| {
             (lines.start, lines.end, source.0, first, is_whole, is_numbered)

@@ -1,4 +1,4 @@
-//! A value that one thread works on at a time, and that nobody waits for in vain: no forked child, and no signal handler.
+//! A value that one thread works on at a time. Nobody waits for it forever: no forked child, and no signal handler.
 use std::cell::{Cell, RefCell};
 use std::process;
 use std::sync::atomic::AtomicU32;
@@ -53,14 +53,14 @@ impl<T> Guarded<T> {
     /// Work on it. After a panic it keeps the work done so far.
     ///
     /// # Errors
-    /// That it is refused: in a forked child where a thread of the parent worked on it, and amid work on it. `Interrupted`.
+    /// If it is refused: in a forked child if a thread of the parent worked on it, and during work on it. `Interrupted`.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Result<R> {
         let _inside = CALLS.enter()?;
         let _owned = self.own()?;
         Ok(work(&mut self.value.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Wait until nobody works on it.
+    /// Wait until no thread works on it.
     fn own(&self) -> Result<Owned<'_>> {
         let (here, address) = (process::id(), std::ptr::from_ref(self).addr());
         if OWNED.with_borrow(|owned| owned.contains(&address)) {

@@ -359,7 +359,8 @@ fn largest(worths: &[f64]) -> f64 {
     of_eights.into_iter().chain(rest.iter().copied()).fold(0.0, f64::max)
 }
 
-/// Numbers for the features that several items mention, `NONE` for the others; by number, the weight and how many do.
+/// Numbers for the features that several items mention, `NONE` for the others; by number, the weight and the count of
+/// items.
 fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let (mut weight, mut items) = (vec![0; mentions.len() + 1], vec![0; mentions.len() + 1]);
     let mut next = 0;

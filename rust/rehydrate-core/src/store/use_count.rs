@@ -1,7 +1,7 @@
-//! The use count of SQLite in this process: how many calls are inside, which process may have any, and forks.
+//! The use count of SQLite in this process: the number of calls inside, the process that may have any, and forks.
 //!
-//! SQLite keeps per process which locks it holds on which file. A copy of that would be believed by the child, which holds
-//! none of them, so the parent closes every connection before it forks, and both open their own afterwards. A child that was
+//! SQLite keeps a list per process of the locks that it holds on files. A child would believe a copy of it and holds none of
+//! them, so the parent closes every connection before it forks, and both open their own afterwards. A child that was
 //! copied while a call was inside is refused every store.
 use std::cell::Cell;
 use std::path::Path;

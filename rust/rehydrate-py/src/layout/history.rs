@@ -56,7 +56,7 @@ impl<'py> History<'py> {
         })
     }
 
-    /// How many numbers a column has, and should have.
+    /// The number of values that a column has, and the number that it should have.
     fn counts(&self, column: &Bound<'py, PyTuple>) -> String {
         let [has, needs] = [column.len(), self.entries.len()].map(|count| grouped(count as u64));
         format!("has {has} numbers for {needs} entries")
@@ -122,7 +122,7 @@ impl<'py> History<'py> {
         Ok(self.of.getattr(interned!(self.of.py(), "rows"))?.cast_into()?)
     }
 
-    /// The index of the entry that begins the last turn among the first `known`; 0 where it is not certain.
+    /// The index of the entry that begins the last turn among the first `known`; 0 if it is not certain.
     pub fn last_turn_within(&self, known: usize) -> PyResult<usize> {
         Ok(self.rows()?.get().turn_within(known).unwrap_or(0))
     }

@@ -209,7 +209,7 @@ pub fn spliced<'py>(
     Ok((fits, rest))
 }
 
-/// Where a section of a prompt stands, and whether it may go. Most of it is computed in Python.
+/// The place of a section of a prompt, and whether it may go. Most of it is computed in Python.
 struct Standing {
     anchor: Option<i128>,
     min_tokens: Tokens,

@@ -81,7 +81,7 @@ pub fn renumbered(of: &Conversation, py: Python<'_>, indices: &[usize]) -> PyRes
     Ok(Conversation::of(Columns { of: draft, units: of.columns.units.clone() }, facts))
 }
 
-/// The messages but those of these indices; what is left of a unit is one.
+/// The messages except those of these indices. What is left of a unit is one unit.
 pub fn without(of: &Conversation, py: Python<'_>, gone: &HashSet<usize>) -> Conversation {
     let mut draft = Draft::with_capacity(of.all().len());
     let (mut numbers, mut unit_of) = (HashMap::new(), Vec::new());

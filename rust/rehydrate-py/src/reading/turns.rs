@@ -47,8 +47,8 @@ impl Conversation {
         first
     }
 
-    /// The index of the entry that begins the last turn among the first `known` entries; None where it is not certain that
-    /// what is before it stays as it is when it is converted.
+    /// The index of the entry that begins the last turn among the first `known` entries; None if it is not certain that
+    /// the entries before it are converted the same.
     ///
     /// A turn begins where the assistant speaks after others, or the user after the assistant, and all calls before it are
     /// answered before it.

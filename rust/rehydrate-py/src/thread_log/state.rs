@@ -128,7 +128,7 @@ fn new_of_history<'py>(ir: &Any<'py>, old: &Any<'py>, entries: &Any<'py>) -> PyR
     Ok(fields)
 }
 
-/// How many entries both begin with, each with the same index.
+/// The number of first entries that both have, each with the same index.
 fn shared_rows(one: &History<'_>, other: &History<'_>) -> PyResult<usize> {
     let entries = shared(&one.entries, &other.entries);
     let mut same = shared(&one.indices, &other.indices);
