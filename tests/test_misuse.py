@@ -29,7 +29,13 @@ from rehydrate.agent import Retrying, Telemetry
 from rehydrate.compact import Archive
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.memory import LoadMemory
-from rehydrate.prompt import History, Provenance, ToolDef, compile as compile_ir
+from rehydrate.prompt import (
+    History,
+    Provenance,
+    RemoveEchoes,
+    ToolDef,
+    compile as compile_ir,
+)
 from rehydrate.rpc import Server
 from rehydrate.testing import ScriptedModel, call as scripted_call
 
@@ -106,8 +112,26 @@ CALLS = {
     "section id": lambda: Section(3, "x", Provenance("wiki")),
     "section provenance": lambda: Section("a", "x", "wiki"),
     "provenance": lambda: Provenance(3),
+    "provenance of None": lambda: Provenance("wiki", items=None),
+    "provenance of one text": lambda: Provenance("wiki", items="mem_1"),
+    "provenance of a number": lambda: Provenance("wiki", parents=(3,)),
+    "provenance of a list": lambda: Provenance("wiki", items=([],)),
+    "provenance from a number": lambda: Provenance("wiki", origin=3),
+    "provenance at a day's name": lambda: Provenance("wiki", time="2026-02-17"),
+    "section of bytes": lambda: Section("a", b"x", Provenance("wiki")),
+    "section of more tokens than a budget": lambda: Section(
+        "a", "x", Provenance("wiki"), tokens=2**53 + 1
+    ),
+    "section of no least tokens": lambda: Section("a", "x", Provenance("wiki"), min_tokens=None),
+    "tool's words": lambda: ToolDef("ls", 3),
+    "tool of less than no tokens": lambda: ToolDef("ls", tokens=-1),
+    "tool of more tokens than a budget": lambda: ToolDef("ls", tokens=2**53 + 1),
+    "tool of half a token": lambda: ToolDef("ls", tokens=0.5),
+    "echoes": lambda: RemoveEchoes(least_characters=10**400),
     "tool": lambda: ToolDef(3),
     "history": lambda: History(3),
+    "history tokens": lambda: History((ASK,), tokens="7"),
+    "history indices": lambda: History((ASK,), entry_indices=None),
     "history format": lambda: History((ASK,), "cohere"),
     "compile": lambda: rehydrate.compile("x"),
     "compile for": lambda: rehydrate.compile(PromptIR(), "openai"),

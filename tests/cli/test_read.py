@@ -164,6 +164,12 @@ def test_a_missing_file_is_named_with_one_that_is_there(tmp_path):
         read(str(tmp_path / "sesion.jsonl"))
 
 
+def test_a_link_that_leads_nowhere_is_said_to_be_one(tmp_path):
+    (tmp_path / "a.jsonl").symlink_to("gone.jsonl")
+    with pytest.raises(Failure, match=r"a\.jsonl is a link to gone\.jsonl, which is not there"):
+        read(str(tmp_path / "a.jsonl"))
+
+
 def test_a_directory_is_named_with_its_newest_session(tmp_path):
     (tmp_path / "s.jsonl").touch()
     with pytest.raises(Failure, match=r"is a directory; .*s\.jsonl"):

@@ -165,6 +165,21 @@ def test_in_a_loop_that_must_begin_with_its_thinking_the_outline_is_before_the_l
     assert kept.stats.dropped and kept.outline is None
 
 
+def test_an_outline_before_what_the_user_says_beside_results_is_before_their_calls():
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    call, results = step(0)
+    said = [*results["content"], {"type": "text", "text": "Mind the tide."}]
+    steps = [entry for number in range(1, 9) for entry in step(number)]
+    for late in steps[10::2]:
+        late["content"].insert(0, thought)
+    question = {"role": "user", "content": "Mend the totals."}
+    entries = [question, call, {**results, "content": said}, *steps]
+    kept = compact_context(entries, budget_tokens=1_000, outline=True, model="claude-sonnet-4-5")
+    assert kept.outline is not None and kept.outline.position == 1
+    assert kept.messages[2:4] == entries[1:3]
+    assert validate(kept.messages, "anthropic") == []
+
+
 def test_names_are_listed_by_their_use_and_only_those_that_are_gone():
     long = "and so on with nothing to see\n" * 60
     command = "pytest tests/test_rows.py\ncat src/other.py"

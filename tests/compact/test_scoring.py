@@ -224,6 +224,9 @@ def test_a_scoring_is_an_immutable_value():
     scoring = Scoring(recency=0.5, structural={"user": 3.0})
     with pytest.raises(AttributeError, match="immutable"):
         scoring.recency = 0.9
+    with pytest.raises(TypeError, match="item assignment"):
+        scoring.structural["user"] = 0.9  # type: ignore[index]
+    assert dict(scoring.structural) == {"user": 3.0}
     assert scoring == Scoring(recency=0.5, structural={"user": 3.0})
     assert scoring != Scoring(recency=0.5)
     assert hash(scoring) == hash(Scoring(recency=0.5, structural={"user": 3.0}))

@@ -17,7 +17,14 @@ from rehydrate import Memory, validate
 from rehydrate.context import Context, ContextJIT, Threads
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.memory import MemoryItem
-from rehydrate.prompt import Budget, HydrationSource, Priority, Provenance, Section
+from rehydrate.prompt import (
+    Budget,
+    HeldOriginals,
+    HydrationSource,
+    Priority,
+    Provenance,
+    Section,
+)
 from rehydrate.prompt.sources import function
 from tests import strategies
 
@@ -425,6 +432,8 @@ def test_what_has_an_owner_says_how_to_carry_it_elsewhere(tmp_path, carry):
             (context, r"a Context cannot .*context\.history"),
             (threads, r"a Threads store cannot .*its path"),
             (memory, r"a Memory cannot .*its path"),
+            (context.store, r"a ContextStore cannot .*replay"),
+            (HeldOriginals(), r"HeldOriginals cannot .*share this one"),
         ):
             with pytest.raises(InvalidArgumentError, match=remedy):
                 carry(owned)

@@ -73,6 +73,8 @@ def test_numbers_below_zero_and_what_is_no_list():
             call()
     with pytest.raises(InvalidArgumentError, match="entries is of type int"):
         store.leave_out(7)
+    with pytest.raises(InvalidArgumentError, match="is True; pass a whole number"):
+        store.render(True)
     assert store.render(-5) == "" and store.operations_since(10**12) == []
 
 

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rehydrate._native import Replies, RequestItem, with_exchanges
+from rehydrate._native import Replies, RequestBody, RequestItem, with_exchanges
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.proxy import Shortener
 from rehydrate.integrations.proxy.asking import NAMES, Exchange as ProxyExchange
 from rehydrate.integrations.proxy.kept import Kept, Plan
+from rehydrate.integrations.proxy.shortening import Outcome
 from tests.integrations import harbour
 from tests.integrations.proxied import (
     BUDGET,
@@ -218,6 +219,36 @@ def test_a_client_that_has_a_tool_of_that_name_keeps_it() -> None:
         said = ask().json()["choices"][0]
     assert said["message"]["tool_calls"][0]["function"]["name"] == "request_context"
     assert [tool["function"] for tool in provider.requests[0].body["tools"]] == [function]
+
+
+@pytest.mark.parametrize("tools", ["abc", 5, {"a": 1}, True, {}, ""])
+def test_a_client_whose_tools_are_no_list_is_told_so_by_the_provider(tools: Any) -> None:
+    outcome = shortened(tools)
+    assert outcome.prefix == "compacted"
+    assert outcome.asking is None
+    assert json.loads(outcome.body or b"")["tools"] == tools
+    with pytest.raises(ValueError, match="its tools are no list"):
+        RequestBody(chat_body(1, tools="abc"), "messages").with_items([], ["{}"])
+
+
+@pytest.mark.parametrize("tools", [None, [], [5, {"function": "x"}, {"function": {"name": 5}}]])
+def test_tools_to_ask_are_beside_the_clients_whatever_these_are(tools: Any) -> None:
+    sent = json.loads(shortened(tools).body or b"")["tools"]
+    assert sent[: len(tools or ())] == (tools or [])
+    assert [tool["function"]["name"] for tool in sent[-2:]] == NAMES
+
+
+def shortened(tools: Any) -> Outcome:
+    shortener = Shortener(budget_tokens=BUDGET, asks_back=True)
+    return shortener.shorten("openai_chat", chat_body(900, tools=tools), key="k")
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai_chat", "openai_responses"])
+def test_an_event_that_is_no_object_passes(wire: str) -> None:
+    replies = Replies(wire, NAMES)
+    replies.begin()
+    assert replies.feed("null") == b"data: null\n\n"
+    assert replies.feed('[1,\n"x"]') == b'data: [1,\ndata: "x"]\n\n'
 
 
 def test_an_answer_that_is_not_json_of_the_api_is_asked_for_again_without_tools() -> None:

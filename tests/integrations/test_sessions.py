@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from rehydrate import formats
 from rehydrate._native import (
     SessionOutline,
     TranscriptReader,
@@ -91,6 +92,27 @@ def test_what_was_said_in_a_line_is_of_the_user_the_assistant_and_their_tools():
     ):
         assert said_in({"type": "response_item", "payload": item}) == [("call", said)]
     assert clean_text("password=hunter2-hunter2 is it", 40) == "password=[redacted:password] is it"
+
+
+def test_a_line_of_no_shape_that_the_format_has_is_left_out():
+    def result(number: int, content: object) -> dict[str, object]:
+        block = {"type": "tool_result", "tool_use_id": "t1", "content": content}
+        message = {"role": "user", "content": [block]}
+        return {
+            "type": "user",
+            "uuid": f"u{number}",
+            "parentUuid": f"u{number - 1}" if number else None,
+            "message": message,
+        }
+
+    odd: list[object] = [True, 5, {"type": "text", "text": "x"}, ["x"], None, "x"]
+    found = said_entries(list(map(result, range(6), odd)), "claude_code", str)
+    assert [entry["message"]["content"][0].get("content") for entry in found] == [[], None, "x"]
+    formats.parse(found, "claude_code")
+    deep: object = "x"
+    for _ in range(2_000):
+        deep = [{"type": "tool_result", "tool_use_id": "t1", "content": deep}]
+    assert said_entries([result(0, deep)], "claude_code", str) == []
 
 
 def test_the_file_is_looked_through_only_for_a_parent_that_is_not_among_the_lines():
@@ -356,6 +378,10 @@ def test_the_outline_of_a_session_is_of_what_was_not_taken_back(tmp_path, roots)
     outline = SessionOutline(file, 400, 20)
     assert [text for _, text in outline.turns] == ["Build the booking page.", "Always use SQLite."]
     assert outline.messages == 4
+    assert "more]" not in outline.text
+    first = SessionOutline(file, 400, 1)
+    assert (len(first.turns), first.omitted_turns) == (1, 1)
+    assert "booking page.\n- [1 more]" in first.text
 
 
 @pytest.mark.parametrize("max_turns", [1, 5, 6, 8])

@@ -160,7 +160,9 @@ def test_each_tool_may_have_a_cap_of_its_own():
     [
         {"default_tokens": 10},
         {"default_tokens": 1e9},
+        {"default_tokens": 10**400},
         {"by_tool": {"Read": 0}},
+        {"by_tool": {"Read": -(10**5000)}},
         {"rows": 0},
         {"log_lines": True},
     ],

@@ -9,7 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError
+from rehydrate.errors import (
+    BudgetExceededError,
+    InternalError,
+    InvalidArgumentError,
+    RehydrateError,
+)
 from rehydrate.formats import validate
 from rehydrate.prompt import (
     BEGINNING,
@@ -226,6 +231,21 @@ def test_a_mark_in_deeply_nested_data_is_data():
     marked = block | {"cache_control": {"type": "ephemeral"}}
     said = [{"role": "assistant", "content": [each]} for each in (block, marked)]
     assert digest(said[0]) == digest(said[1])
+
+
+@pytest.mark.parametrize("depth", [100, 100_000])
+def test_results_in_results_end_the_process_in_no_prompt(depth: int):
+    content: object = "core"
+    for _ in range(depth):
+        content = [{"type": "tool_result", "tool_use_id": "t", "content": content}]
+    use = {"type": "tool_use", "id": "t", "name": "ls", "input": {}}
+    said = [{"role": "assistant", "content": [use]}, {"role": "user", "content": content}]
+    ir = ir_of(entries=[TURNS[0], *said], format="anthropic")
+    try:
+        prompt = compile(ir, "anthropic")
+    except RehydrateError:
+        return
+    assert len(prompt.messages) == 3
 
 
 def test_the_same_ir_gives_the_same_bytes_in_every_process():

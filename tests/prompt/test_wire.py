@@ -211,6 +211,11 @@ UNREADABLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "an entry index above 64 bits": (
         changed("history", "entry_indices", to=[0, 1, 2, 3, 2**64]), "history.entry_indices[4]",
         "18446744073709551616"),
+    "a count above 64 bits": (
+        changed("history", "tokens", 0, to=10**400), "history.tokens[0]", "of 64 bits"),
+    "a time above 64 bits": (
+        changed("meta", "sources", 0, "elapsed_ms", to=2**64), "meta.sources[0].elapsed_ms",
+        "of 64 bits"),
     "a compiled prompt without its IR": (
         lambda: {"rehydrate": "compiled_prompt", "version": 1}, "", "to_dict"),
 }  # fmt: skip

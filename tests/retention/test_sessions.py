@@ -114,6 +114,8 @@ def test_a_summary_of_what_is_not_in_the_file_is_a_message() -> None:
     [
         ("empty.json", b" \n", "it is empty"),
         ("other.json", b'{"a": 1}', r"no messages in it \(it holds a\)"),
+        ("object.json", b"{}", r"no messages in it \(it holds nothing\)"),
+        ("digits.json", b"[" + b"9" * 5_000 + b"]", "thousands of digits"),
         ("number.json", b"17", r"no messages in it \(it holds 17\)"),
         ("nothing.json", b"[]", r"no messages in it"),
         ("words.json", b"hello", "it is not JSON"),

@@ -299,7 +299,7 @@ def _lines(
     *,
     every: bool,
 ) -> Iterator[str]:
-    figures = f": {subject.whole_tokens:,} tokens, {plural(subject.steps, 'request')}; "
+    figures = f": {plural(subject.whole_tokens, 'token')}, {plural(subject.steps, 'request')}; "
     figures += plural(len(findings), "finding") if findings else "nothing found"
     name = terminal.fit_end(source.name, max(terminal.width - len(figures), NARROWEST))
     yield f"{name}{figures}"

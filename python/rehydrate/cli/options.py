@@ -326,6 +326,9 @@ def _bytes(path: str) -> bytes:
     try:
         return file.read_bytes()
     except FileNotFoundError:
+        if file.is_symlink():
+            problem = f"{path} is a link to {file.readlink()}, which is not there"
+            raise Failure(f"{problem}; name a file") from None
         names: list[str] = []
         with suppress(OSError):
             names = [entry.name for entry in file.parent.iterdir()]

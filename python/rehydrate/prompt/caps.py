@@ -17,11 +17,11 @@ from rehydrate import _native, formats
 from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.entry_id import EntryId
-from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message
 from rehydrate.prompt.counting import COUNTER, prompt_tokens, upper_bound
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About, Originals
+from rehydrate.prompt.request import MAX_TOKENS
 
 if TYPE_CHECKING:
     from rehydrate.formats._reading import Path
@@ -72,11 +72,7 @@ class Caps:
             f"by_tool[{tool!r}]": tokens for tool, tokens in self.by_tool.items()
         }
         for name, tokens in caps.items():
-            if tokens is not None and not (type(tokens) is int and tokens >= MIN_TOKENS):
-                raise InvalidArgumentError(
-                    f"caps: {name} is {tokens!r}; pass a whole number from {MIN_TOKENS} up, "
-                    "or None for no cap"
-                )
+            check_whole(f"caps: {name}", tokens, MIN_TOKENS, MAX_TOKENS, or_none=True)
         check_whole("caps: rows", self.rows, 1)
         check_whole("caps: log_lines", self.log_lines, 1)
 
@@ -279,7 +275,8 @@ class RemoveEchoes:
     _echoes: _native.Echoes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Start without a conversation."""
+        """Start without a conversation; raises InvalidArgumentError for what is no length."""
+        check_whole("remove_echoes: least_characters", self.least_characters, 0, MAX_TOKENS)
         object.__setattr__(self, "_echoes", _native.Echoes(self.least_characters))
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:

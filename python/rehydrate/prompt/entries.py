@@ -18,6 +18,7 @@ from rehydrate._check import check_choice, check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PROVIDER_OF, Conversation, Message
 
+_LISTS = (("entries", "messages"), ("tokens", "counts"), ("entry_indices", "indices"))
 _GENERATIONS = 16
 """Steps back for which a history knows what it was made from: more than are between two prompts."""
 
@@ -46,9 +47,11 @@ class History:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        if type(self.entries) is not tuple:
-            check_type("history: entries", self.entries, (list, tuple), "pass a list of messages")
-            object.__setattr__(self, "entries", tuple(self.entries))
+        for name, of_what in _LISTS:
+            values = getattr(self, name)
+            if type(values) is not tuple:
+                check_type(f"history: {name}", values, (list, tuple), f"pass a list of {of_what}")
+                object.__setattr__(self, name, tuple(values))
         check_choice("history: format", self.format, ("auto", *formats.FORMATS))
         object.__setattr__(self, "_lineage", ((object(), len(self.entries)),))
 

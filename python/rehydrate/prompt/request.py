@@ -15,7 +15,7 @@ SOFT_TOKENS = 50_000
 HARD_TOKENS = 180_000
 KEEP_LAST = 12
 MAX_TOKENS = 2**53
-"""Maximum of any budget: up to this, products of a number and a share are exact."""
+"""Of any budget or count: up to here a number is exact wherever it is multiplied by a share."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,19 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
-from rehydrate._check import check_share, check_type
-from rehydrate._native import FreeNames, check_section, read_tool, tool_definition
+from rehydrate._check import check_type, check_whole
+from rehydrate._native import (
+    FreeNames,
+    check_provenance,
+    check_section,
+    read_tool,
+    tool_definition,
+)
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Provider
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.request import Budget, ContextRequest
+from rehydrate.prompt.request import MAX_TOKENS, Budget, ContextRequest
 
 FULL_TRUST = 1.0
 """The trust that the system role needs. Content with less goes into a fence, in the user role."""
@@ -65,6 +71,8 @@ class Position(StrEnum):
 class Provenance:
     """Where content came from. All content of a prompt has one.
 
+    Raises InvalidArgumentError for a value outside its limits.
+
     >>> Provenance("semantic", items=("mem_1",), trust=0.5).trust
     0.5
     """
@@ -88,10 +96,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_type("provenance.source", self.source, str, "name what brought the content")
-        if not self.source:
-            raise InvalidArgumentError("provenance.source is empty; name what brought the content")
-        check_share("trust", self.trust)
+        check_provenance(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +215,10 @@ class ToolDef:
     def __post_init__(self) -> None:
         """Check the fields."""
         check_type("a tool's name", self.name, str, "pass its name")
-        check_type(f"tool {self.name!r}: schema", self.schema, Mapping, "pass a JSON Schema")
+        tool = f"tool {self.name!r}"
+        check_type(f"{tool}: description", self.description, str, "pass a text")
+        check_type(f"{tool}: schema", self.schema, Mapping, "pass a JSON Schema")
+        check_whole(f"{tool}: tokens", self.tokens, 0, MAX_TOKENS, or_none=True)
 
     @classmethod
     def read(cls, tool: Any) -> ToolDef:

@@ -207,7 +207,8 @@ def _conversation(value: Any, name: str, path: Path) -> Conversation:
         if isinstance(value, Mapping) and "traj" in value:
             return tau_bench(dict(value))
         if not isinstance(value, list) or not value:
-            holds = ", ".join(list(value)[:6]) if isinstance(value, Mapping) else repr(value)[:40]
+            names = value if isinstance(value, Mapping) else [repr(value)[:40]]
+            holds = ", ".join(list(names)[:6]) or "nothing"
             raise UnreadableSessionError(path, f"no messages in it (it holds {holds})", EXPECTED)
         return read_session(value, name)
     except InvalidMessageError as error:

@@ -206,10 +206,12 @@ pub fn check_whole(name: &str, value: &Any<'_>, least: i64, most: Option<&Any<'_
     Err(refused(value.py(), format!("{name} is {}; pass a whole number {range}{end}", shown(value, SHOWN))))
 }
 
-/// A whole number of 64 bits; anything else is refused.
+/// A whole number of 64 bits; anything else is refused, also a bool.
 pub fn whole(name: &str, value: &Any<'_>) -> PyResult<i64> {
-    let odd = |_| refused(value.py(), format!("{name} is {}; pass a whole number of 64 bits", shown(value, SHOWN)));
-    value.extract().map_err(odd)
+    let number = if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
+    number.ok_or_else(|| {
+        refused(value.py(), format!("{name} is {}; pass a whole number of 64 bits", shown(value, SHOWN)))
+    })
 }
 
 /// A whole number from 0 up; anything else is refused.

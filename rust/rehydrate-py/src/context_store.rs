@@ -20,7 +20,7 @@ use self::answers::proposals_in;
 use self::subjects::Tools;
 use self::values::operation;
 pub use self::values::{Applied, Item, Operation, Span};
-use crate::checks::{SHOWN, check_choice, check_list, count_of, refused, shown, whole};
+use crate::checks::{SHOWN, check_choice, check_list, count_of, refuse_copy, refused, shown, whole};
 use crate::convert::{bytes_of, first_characters, indices_in, string_of};
 use crate::errors::detached;
 use crate::exit::Running;
@@ -131,7 +131,12 @@ impl ContextStore {
     #[classattr]
     const MIN_TOKENS: i64 = MIN_TOKENS;
 
-    /// The number of entries that were read.
+    /// Raise InvalidArgumentError: it belongs to its context, and has locks.
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<()> {
+        refuse_copy(py, "a ContextStore", "pass its written_since(0), and replay that into another one")
+    }
+
+    /// How many entries were read.
     #[getter]
     fn seen(&self, py: Python<'_>) -> PyResult<i64> {
         self.with(py, |state| state.seen)

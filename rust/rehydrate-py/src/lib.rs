@@ -150,8 +150,9 @@ mod _native {
     use super::prepared::{Prepared, Selection, embed, message_tokens};
     #[pymodule_export]
     use super::prompt::{
-        PromptRecords, broken_laws, check_section, checked_found, deduplicated, explanation_text, heading_tokens,
-        late_tokens, ordered_sections, placed_breakpoints, prompt_changes, prompt_rows, spliced, with_items,
+        PromptRecords, broken_laws, check_provenance, check_section, checked_found, deduplicated, explanation_text,
+        heading_tokens, late_tokens, ordered_sections, placed_breakpoints, prompt_changes, prompt_rows, spliced,
+        with_items,
     };
     #[pymodule_export]
     use super::prompt_cache::PromptCache;

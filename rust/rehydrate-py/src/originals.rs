@@ -6,7 +6,7 @@ use blake2b_simd::Params;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::checks::check_whole;
+use crate::checks::{check_whole, refuse_copy};
 use crate::convert::Given;
 use crate::errors::raise;
 use crate::exit::Running;
@@ -107,6 +107,11 @@ impl HeldOriginals {
     #[getter]
     fn held_bytes(&self) -> u64 {
         self.texts().bytes
+    }
+
+    /// Raise InvalidArgumentError: it may hold gigabytes, and handles lead to this one.
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<()> {
+        refuse_copy(py, "HeldOriginals", "share this one, or take MemoryOriginals, which outlive the process")
     }
 
     /// Return the number of texts held.

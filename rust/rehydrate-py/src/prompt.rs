@@ -22,7 +22,7 @@ pub use laws::broken_laws;
 pub use order::ordered_sections;
 pub use records::PromptRecords;
 pub use rows::prompt_rows;
-pub use sections::{check_section, checked_found};
+pub use sections::{check_provenance, check_section, checked_found};
 pub use splicing::{SHORTEST_QUOTE, deduplicated, heading_tokens, late_tokens, spliced, with_items};
 pub use text::explanation_text;
 

@@ -93,11 +93,12 @@ impl RequestBody {
         if !tools.is_empty() {
             let tools = tools.join(",");
             let given = self.fields.bind(py).get_item("tools")?;
-            let has_some = given.map_or(Ok(false), |given| given.is_truthy())?;
-            changes.push(match self.spans.get("tools") {
-                Some(&(_, end)) if has_some => (end - 1, end - 1, format!(",{tools}")),
-                Some(&(start, end)) => (start, end, format!("[{tools}]")),
-                None => {
+            let given = given.filter(|given| !given.is_none());
+            changes.push(match (self.spans.get("tools"), given.as_ref().map(|given| given.cast::<PyList>())) {
+                (Some(&(_, end)), Some(Ok(some))) if !some.is_empty() => (end - 1, end - 1, format!(",{tools}")),
+                (Some(_), Some(Err(_))) => return Err(PyValueError::new_err("its tools are no list")),
+                (Some(&(start, end)), _) => (start, end, format!("[{tools}]")),
+                (None, _) => {
                     let inside = skip_blank(self.text.as_bytes(), 0) + 1;
                     (inside, inside, format!("\"tools\":[{tools}],"))
                 }

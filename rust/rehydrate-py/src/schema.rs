@@ -3,7 +3,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 
-use crate::checks::{listed_words, type_name, written};
+use crate::checks::{SHOWN, listed_words, shown, type_name, written};
 use crate::errors::raise;
 use crate::exit::Running;
 use crate::interned::interned;
@@ -229,12 +229,15 @@ impl Shape {
             Self::Any => Ok(value.clone()),
             Self::Exactly(class) => {
                 let class = class.bind(py);
-                let is_float = class.is(py.get_type::<PyFloat>()) && value.is_exact_instance_of::<PyInt>();
-                if value.get_type().is(class) || is_float {
-                    Ok(value.clone())
-                } else {
-                    Err(other_type(value, at, &kind(class)?))
+                let is_whole = value.is_exact_instance_of::<PyInt>();
+                let is_one = value.get_type().is(class) || (is_whole && class.is(py.get_type::<PyFloat>()));
+                if !is_one {
+                    return Err(other_type(value, at, &kind(class)?));
                 }
+                if is_whole && value.extract::<i64>().is_err() {
+                    return Err(unreadable(py, at, &format!("is {}", shown(value, SHOWN)), "pass a number of 64 bits"));
+                }
+                Ok(value.clone())
             }
             Self::Choice(choices) => {
                 let choices = choices.bind(py);

@@ -52,7 +52,6 @@ pub struct Scoring {
     semantic: f64,
     #[pyo3(get)]
     novelty: f64,
-    #[pyo3(get)]
     structural: Py<PyDict>,
     #[pyo3(get)]
     signals: String,
@@ -115,6 +114,12 @@ impl Scoring {
                 Err(refused(py, format!("scoring is {}; {remedy}", written(name))))
             }
         }
+    }
+
+    /// The weights by role; they never change.
+    #[getter]
+    fn structural<'py>(&self, py: Python<'py>) -> PyResult<Any<'py>> {
+        py.import("types")?.getattr("MappingProxyType")?.call1((&self.structural,))
     }
 
     /// Whether the reply that the last user turn answers is always kept.

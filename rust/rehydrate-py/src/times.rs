@@ -83,7 +83,7 @@ pub fn describe<'py>(span: (Option<Any<'py>>, Option<Any<'py>>), timezone: &Any<
     let (py, zone) = (timezone.py(), zone_of(timezone)?);
     let local = |end: Option<Any<'py>>| {
         let Some(end) = end else { return Ok(None) };
-        let end = end.call_method1("astimezone", (&zone,))?;
+        let end = at_zone(&end, &zone, "a time of the range")?;
         Ok::<_, PyErr>(Some((is_midnight(&end)?, end)))
     };
     let day_before = |end: &Any<'py>| end.call_method0("date")?.sub(Datetimes::new(py)?.time(DAY)?);
@@ -99,8 +99,10 @@ pub fn describe<'py>(span: (Option<Any<'py>>, Option<Any<'py>>), timezone: &Any<
         (Some((_, after)), Some((_, before))) => format!("{} to {}", second_of(&after)?, second_of(&before)?),
         (Some((true, after)), None) => format!("since {}", short_day(&after)?),
         (Some((false, after)), None) => format!("since {}", second_of(&after)?),
-        (None, Some((true, before))) => format!("until {}", short_day(&day_before(&before)?)?),
-        (None, Some((false, before))) => format!("until {}", second_of(&before)?),
+        (None, Some((is_midnight, before))) => {
+            let day = if is_midnight { day_before(&before).and_then(|day| short_day(&day)).ok() } else { None };
+            format!("until {}", day.map_or_else(|| second_of(&before), Ok)?) // no day is before the first
+        }
         (None, None) => "all times".into(),
     };
     Ok(format!("{text} ({zone})"))
@@ -157,6 +159,18 @@ impl From<PyErr> for Problem {
     }
 }
 
+/// A time as the clocks of a zone show it; refused, by what it is called, where they never do.
+fn at_zone<'py>(time: &Any<'py>, zone: &Any<'py>, name: &str) -> PyResult<Any<'py>> {
+    let py = time.py();
+    time.call_method1("astimezone", (zone,)).map_err(|error| {
+        if !error.is_instance_of::<PyOverflowError>(py) {
+            return error;
+        }
+        let problem = format!("{name} is {}, in {zone} outside the years 1 to 9999", written(time));
+        refused(py, format!("{problem}; pass a time within them"))
+    })
+}
+
 fn is_out_of_range(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyOverflowError>(py) || error.is_instance_of::<PyValueError>(py)
 }
@@ -175,7 +189,7 @@ impl<'py> Clock<'py> {
             let message = format!("now is {}, which names no zone; pass datetime.now(datetime.UTC)", written(now));
             return Err(refused(now.py(), message));
         }
-        Ok(Self { now: now.call_method1("astimezone", (&zone,))?, zone, datetimes })
+        Ok(Self { now: at_zone(now, &zone, "now")?, zone, datetimes })
     }
 
     /// The time or the range that is named: a day is from midnight to midnight, a minute 60 s. Days and longer units count by

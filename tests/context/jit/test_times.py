@@ -280,6 +280,22 @@ def test_a_moment_without_a_zone_is_refused() -> None:
         parse_time_range("today", datetime(2026, 11, 24), "UTC")
 
 
+@pytest.mark.parametrize(
+    ("now", "zone"),
+    [
+        (datetime.min.replace(tzinfo=UTC), "America/New_York"),
+        (datetime.max.replace(tzinfo=UTC), "Asia/Tokyo"),
+    ],
+)
+def test_a_moment_that_no_clock_of_the_zone_shows_is_refused(now: datetime, zone: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"now is .*in {zone} outside the years 1 to"):
+        parse_time_range("today", now, zone)
+    with pytest.raises(InvalidArgumentError, match="a time of the range is "):
+        describe(TimeRange(now, None), zone)
+    first = describe(TimeRange(None, datetime.min.replace(tzinfo=UTC)), "UTC")
+    assert first == "until Mon 0001-01-01 00:00:00+0000 (UTC)"
+
+
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "../../etc/passwd", "a" * 5000, "\0", 7])
 def test_an_unknown_zone_is_refused(zone: object) -> None:
     with pytest.raises(InvalidArgumentError, match="timezone is"):

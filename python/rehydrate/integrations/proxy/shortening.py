@@ -431,10 +431,11 @@ def _read(raw: bytes, key: str) -> RequestBody:
 def _may_offer(body: RequestBody) -> bool:
     """Whether there is to be one answer, and the client has no tools of our names itself."""
     tools = body.fields.get("tools")
-    listed = tools if isinstance(tools, list) else []
-    own = [each for each in listed if isinstance(each, dict)]
-    named = [*own, *[each.get("function") or {} for each in own]]
-    is_taken = any(each.get("name") in NAMES for each in named)
+    if not isinstance(tools, list | None):
+        return False  # the provider says what is wrong with them
+    own = [each for each in tools or () if isinstance(each, dict)]
+    named = [*own, *[each.get("function") for each in own]]
+    is_taken = any(each.get("name") in NAMES for each in named if isinstance(each, dict))
     return not is_taken and (body.fields.get("n") or 1) == 1
 
 

@@ -138,12 +138,14 @@ pub(super) fn echoes(subject: &Subject<'_>) -> Vec<Finding> {
         let size: usize = lines.iter().map(|(_, length)| length).sum();
         if text.tokens >= ECHO_TOKENS && text.kind != PieceKind::ToolInput && size > 0 {
             let mut places: Vec<(&str, usize)> = Vec::new();
+            let mut number_of: FxHashMap<&str, usize> = FxHashMap::default();
             for (line, length) in &lines {
                 let Some(&place) = first_seen.get(line).filter(|&&place| place != text.place) else { continue };
-                match places.iter_mut().find(|(known, _)| *known == place) {
-                    Some((_, characters)) => *characters += length,
-                    None => places.push((place, *length)),
+                let number = *number_of.entry(place).or_insert(places.len());
+                if number == places.len() {
+                    places.push((place, 0));
                 }
+                places[number].1 += length;
             }
             let echoed: usize = places.iter().map(|(_, characters)| characters).sum();
             let share = echoed as f64 / size as f64;

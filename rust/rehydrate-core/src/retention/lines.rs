@@ -1,8 +1,7 @@
 //! Lines that are typed again: the lines of a text that count, and those that another text holds.
 use std::borrow::Cow;
 
-use rustc_hash::FxHashSet;
-
+use super::names::WantedNames;
 use crate::analysis::python_re::{Pattern, lines};
 use crate::sessions::one_line;
 
@@ -23,48 +22,34 @@ pub fn without_marks(text: &str) -> Cow<'_, str> {
     if text.contains("[... ") { MARK.regex().replace_all(text, "") } else { Cow::Borrowed(text) }
 }
 
-/// Lines to be looked for.
-pub struct WantedLines(Vec<String>);
+/// Lines to be looked for, all in one pass.
+pub struct WantedLines(WantedNames);
 
 impl WantedLines {
     #[must_use]
     pub fn new(lines: Vec<String>) -> Self {
-        Self(lines)
+        Self(WantedNames::new(lines))
     }
 
     #[must_use]
     pub fn lines(&self) -> &[String] {
-        &self.0
+        self.0.names()
     }
 
     /// The numbers of those that are in a text, alone or within a longer line. A text with escapes, as JSON has them, is
     /// searched without them too.
     #[must_use]
     pub fn found_in(&self, text: &str) -> Vec<usize> {
-        if self.0.is_empty() {
+        if self.lines().is_empty() {
             return Vec::new();
         }
         let text = with_unescaped(text);
         let held: Vec<String> = lines(&text).into_iter().map(one_line).collect();
-        let whole: FxHashSet<&str> = held.iter().map(String::as_str).collect();
-        let words: FxHashSet<&str> =
-            held.iter().flat_map(|line| line.split(' ')).filter(|word| !word.is_empty()).collect();
-        let text = held.join("\n");
-        // Most lines have a word that is not there.
-        let is_held = |line: &str| {
-            whole.contains(line) || (inner_words(line).all(|word| words.contains(word)) && text.contains(line))
-        };
-        (0..self.0.len()).filter(|&number| is_held(&self.0[number])).collect()
+        self.0.found_in(&held.join("\n"))
     }
 }
 
-/// The words of a line but the first and the last, of which a longer line may have more.
-fn inner_words(line: &str) -> impl Iterator<Item = &str> {
-    let count = line.split(' ').count();
-    line.split(' ').take(count - 1).skip(1)
-}
-
-/// A text, and after it the same one without its escapes if it has some.
+/// A text, and after it the same one without its escapes where it has some.
 fn with_unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);

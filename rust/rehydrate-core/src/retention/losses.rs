@@ -1,4 +1,5 @@
 //! Examples of losses: names that are used later, the last text that had each, and the first that uses it again.
+use super::names::WantedNames;
 use super::single_spaced;
 use crate::analysis::python_re::is_alpha;
 
@@ -21,9 +22,13 @@ pub struct Loss<'a> {
 /// before the cut, `ahead` those after it.
 #[must_use]
 pub fn losses<'a>(lost: &'a [String], texts: &[String], ahead: &[String], most: usize) -> Vec<Loss<'a>> {
+    let mut uses: Vec<Vec<&str>> = vec![Vec::new(); lost.len()];
+    let wanted = WantedNames::new(lost.to_vec());
+    for text in ahead {
+        wanted.found_in(text).into_iter().for_each(|number| uses[number].push(text));
+    }
     let mut ranked = Vec::new();
-    for name in lost {
-        let uses: Vec<&str> = ahead.iter().map(String::as_str).filter(|text| text.contains(name.as_str())).collect();
+    for (name, uses) in lost.iter().zip(uses) {
         if let Some(&first) = uses.first() {
             // Names with letters come first: a number says little to a reader.
             let is_number = !name.chars().any(|c| is_alpha(u32::from(c)));

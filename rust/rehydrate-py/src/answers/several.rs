@@ -98,7 +98,9 @@ impl Replies {
         let py = data.py();
         let mut out = Vec::new();
         if let Some(event) = json_value(data.as_any())? {
-            let event = event.cast_into::<PyDict>()?;
+            let Ok(event) = event.cast_into::<PyDict>() else {
+                return Ok(PyBytes::new(py, &as_it_came(&text_of(data)))); // no event of the API
+            };
             let shown = match self.wire {
                 Wire::Messages => self.messages_event(&event),
                 Wire::Chat => self.chat_event(&event),
@@ -347,6 +349,12 @@ fn frame(out: &mut Vec<u8>, event: &Bound<'_, PyDict>) -> PyResult<()> {
     out.extend_from_slice(text_of(as_json(event.as_any(), true)?.cast::<PyString>()?).as_bytes());
     out.extend_from_slice(b"\n\n");
     Ok(())
+}
+
+/// The data of an event as a stream has it.
+fn as_it_came(data: &str) -> Vec<u8> {
+    let lines: String = data.split('\n').map(|line| format!("data: {line}\n")).collect();
+    format!("{lines}\n").into_bytes()
 }
 
 /// An error of the provider as the event that ends a stream.

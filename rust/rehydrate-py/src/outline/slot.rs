@@ -54,7 +54,17 @@ pub fn outline_slot(
     if any_opening || turn.is_some_and(|turn| index < as_float(turn)) || !loop_has_thinking(of, &kept, turn) {
         return Ok(Some((index, index)));
     }
-    Ok(turn.filter(|_| !binds_prefix).map(|turn| (index, as_float(turn))))
+    Ok(turn.filter(|_| !binds_prefix).map(|turn| (index, as_float(before_units(of, &rows, turn)))))
+}
+
+/// This index, or that of the first message of the units that it is inside: the turn may hold the results of calls too.
+fn before_units(of: &Columns, rows: &[&Row], mut index: usize) -> usize {
+    for (at, row) in rows.iter().enumerate().rev() {
+        if row.index < index && of.last_of_unit(at) >= index {
+            index = row.index;
+        }
+    }
+    index
 }
 
 /// Whether a kept message after the last user turn has a thought.

@@ -1,15 +1,51 @@
-//! The fields of a section, and of a source's result, checked.
+//! The fields of a section, of its provenance, and of what a source found, checked.
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyMapping, PySequence, PyString, PyTuple, PyType};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMapping, PySequence, PyString, PyTuple, PyType};
 
-use crate::checks::{check_share, check_type, check_whole, refused, type_name, written};
+use crate::checks::{check_list, check_share, check_type, check_whole, refused, type_name, written};
 use crate::exit::Running;
 use crate::interned::interned;
 
+/// `MAX_TOKENS` of `rehydrate.prompt.request`.
+const MAX_TOKENS: u64 = 1 << 53;
+
 type Any<'py> = Bound<'py, PyAny>;
 
-/// Check the fields of a `Section`. Messages become a tuple, and names members of their enum, by the name of the field.
+/// Check the fields of a `Provenance`; lists of ids become tuples.
+#[pyfunction]
+pub fn check_provenance(provenance: &Any<'_>) -> PyResult<()> {
+    let _running = Running::begin();
+    let (py, text) = (provenance.py(), provenance.py().get_type::<PyString>().into_any());
+    let source = provenance.getattr(interned!(py, "source"))?;
+    check_type("provenance.source", &source, &text, "name what brought the content")?;
+    if !source.is_truthy()? {
+        return Err(refused(py, "provenance.source is empty; name what brought the content"));
+    }
+    check_share("trust", &provenance.getattr(interned!(py, "trust"))?)?;
+    let of = |name: &str| format!("provenance.{name}");
+    for name in ["origin", "thread", "tool", "principal"] {
+        check_type(&of(name), &provenance.getattr(name)?, &text, "pass a text")?;
+    }
+    let time = provenance.getattr(interned!(py, "time"))?;
+    if !time.is_none() {
+        check_type("provenance.time", &time, &py.import("datetime")?.getattr("datetime")?, "pass a datetime, or None")?;
+    }
+    for name in ["items", "parents"] {
+        let mut ids = provenance.getattr(name)?;
+        if !ids.is_exact_instance_of::<PyTuple>() {
+            check_list(&of(name), &ids, "pass a tuple of ids")?;
+            ids = py.get_type::<PyTuple>().call1((ids,))?;
+            set(provenance, name, ids.clone())?;
+        }
+        for id in ids.cast::<PyTuple>()? {
+            check_type(&of(name), &id, &text, "pass ids, which are texts")?;
+        }
+    }
+    Ok(())
+}
+
+/// Check the fields of a `Section`; messages become a tuple, and names members of their enum, by the name of the field.
 #[pyfunction]
 pub fn check_section(section: &Any<'_>, provenance: &Any<'_>, enums: &Bound<'_, PyDict>) -> PyResult<()> {
     let _running = Running::begin();
@@ -20,7 +56,8 @@ pub fn check_section(section: &Any<'_>, provenance: &Any<'_>, enums: &Bound<'_, 
     }
     let content = section.getattr(interned!(py, "content"))?;
     if !content.is_instance_of::<PyString>() {
-        if content.cast::<PySequence>().is_err() {
+        let is_bytes = content.is_instance_of::<PyBytes>() || content.is_instance_of::<PyByteArray>();
+        if is_bytes || content.cast::<PySequence>().is_err() {
             let problem = format!("section {}: content is of type {}", written(&id), type_name(&content));
             return Err(refused(py, format!("{problem}; pass a text or messages")));
         }
@@ -51,9 +88,11 @@ pub fn check_section(section: &Any<'_>, provenance: &Any<'_>, enums: &Bound<'_, 
     }
     for (name, key) in [("tokens", interned!(py, "tokens")), ("min_tokens", interned!(py, "min_tokens"))] {
         let count = section.getattr(key)?;
-        let is_usual = count.is_exact_instance_of::<PyInt>() && count.extract::<u64>().is_ok();
-        if !is_usual && !count.is_none() {
-            check_whole(&of(name), &count, 0, None, false)?;
+        let is_usual =
+            count.is_exact_instance_of::<PyInt>() && count.extract::<u64>().is_ok_and(|count| count <= MAX_TOKENS);
+        if !is_usual {
+            let most = MAX_TOKENS.into_pyobject(py)?.into_any();
+            check_whole(&of(name), &count, 0, Some(&most), name == "tokens")?;
         }
     }
     Ok(())

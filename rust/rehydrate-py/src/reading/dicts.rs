@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 6;
 pub fn as_dicts<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
     let mut is_changed = false;
-    let mut read = Vec::with_capacity(entries.len().unwrap_or(0));
+    let mut read = Vec::new();
     for (index, entry) in entries.try_iter()?.enumerate() {
         let entry = entry?;
         let found = if entry.is_exact_instance_of::<PyDict>() {

@@ -7,7 +7,10 @@ use rehydrate_core::conversation::{PieceKind, Role};
 use super::blocks::Body;
 use super::strings::{Id, Source};
 
-/// One message. Its pieces, calls and answers end where it says, and begin where those of the one before end.
+/// Messages for which there is room from the start: a list may say any length of itself.
+const MOST_FORESEEN: usize = 1 << 16;
+
+/// One message; its pieces, calls and answers end where it says, and begin where those of the one before end.
 #[derive(Clone, Copy, Default)]
 pub struct Row {
     pub index: usize,
@@ -80,6 +83,7 @@ pub fn role_named(name: &str) -> Role {
 
 impl Draft {
     pub fn with_capacity(messages: usize) -> Self {
+        let messages = messages.min(MOST_FORESEEN);
         Self { rows: Vec::with_capacity(messages), pieces: Vec::with_capacity(messages * 2), ..Self::default() }
     }
 

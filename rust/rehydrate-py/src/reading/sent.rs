@@ -107,23 +107,27 @@ fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bo
 #[pyfunction]
 pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
-    let (py, mut found) = (value.py(), Vec::new());
+    let mut found = Vec::new();
+    add_marks(&mut found, value, DEEPEST_MARK)?;
+    Ok(found)
+}
+
+fn add_marks<'py>(found: &mut Vec<Bound<'py, PyAny>>, value: &Bound<'py, PyAny>, levels: usize) -> PyResult<()> {
+    let (py, Some(levels)) = (value.py(), levels.checked_sub(1)) else { return Ok(()) };
     let Some(fields) = Fields::of(value) else {
-        for inner in listed(Some(value))? {
-            found.extend(marks_in(&inner)?);
-        }
-        return Ok(found);
+        return listed(Some(value))?.iter().try_for_each(|inner| add_marks(found, inner, levels));
     };
     if let Some(point) = fields.get(interned!(py, "cachePoint"))?.filter(|point| Fields::of(point).is_some()) {
-        return Ok(vec![point]);
+        found.push(point);
+        return Ok(());
     }
     found.extend(fields.get(interned!(py, "cache_control"))?);
     if fields.kind()?.name() == "tool_result"
         && let Some(content) = fields.get(interned!(py, "content"))?
     {
-        found.extend(marks_in(&content)?);
+        add_marks(found, &content, levels)?;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// This index among a provider's messages, or the nearest one before it at which a section may be.

@@ -31,6 +31,9 @@ pub fn session_values<'py>(path: &Value<'py>, text: Text, expected: &str) -> PyR
             return Err(unreadable("it is nested too deeply".into(), expected));
         }
         Err(error) if error.is_instance_of::<PyValueError>(py) => {
+            if !error.value(py).hasattr("msg")? {
+                return Err(unreadable("it holds a number of thousands of digits".into(), "shorten it"));
+            }
             if !stripped(text.as_str()).starts_with('{') {
                 return Err(unreadable(format!("it is not JSON ({})", error.value(py)), expected));
             }

@@ -42,6 +42,8 @@ static UNSEEN: [Interned; 4] = [
 const CODEX_ITEMS: &[&str] =
     &["function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "local_shell_call"];
 const HARNESS: &[&str] = &["<task-notification>", "[Request interrupted", "Caveat: The messages below"];
+/// Results in results, of which none has been seen.
+const DEEPEST_RESULT: usize = 16;
 /// From a line to the last one before it that was said.
 pub const MAX_STEPS: usize = 10_000;
 
@@ -328,7 +330,7 @@ fn with_blocks<'py>(
         let block = block?;
         let Some(fields) = Fields::of(&block) else { continue };
         if is_kept(&block, &fields.kind()?.name())? {
-            kept.append(light(fields)?)?;
+            kept.append(light(fields, DEEPEST_RESULT)?)?;
         }
     }
     if kept.is_empty() {
@@ -345,12 +347,14 @@ fn with_blocks<'py>(
     fields.with(around, Fields::needed(&inner, 0, String::new)?.with(key, kept)?).map(Some)
 }
 
-/// A block with a word in place of binary data. Raises TypeError for one whose type is an object or a list.
-fn light<'py>(block: Fields<'_, 'py>) -> PyResult<Entry<'py>> {
+/// A block with a word in the place of binary data. Raises TypeError for one of no shape that we know, or too many results in one
+/// another.
+fn light<'py>(block: Fields<'_, 'py>, depth: usize) -> PyResult<Entry<'py>> {
     let (py, kind) = (block.as_any().py(), block.kind()?);
+    let odd = |what: &str| PyTypeError::new_err(what.to_owned());
     let of = block.get(interned!(py, "type"))?;
     if of.is_some_and(|of| Fields::of(&of).is_some() || is_list(&of)) {
-        return Err(PyTypeError::new_err("a block's type isn't a string"));
+        return Err(odd("a block's type isn't a string"));
     }
     if matches!(kind.name().as_ref(), "image" | "document") {
         let made = PyDict::new(py);
@@ -359,19 +363,18 @@ fn light<'py>(block: Fields<'_, 'py>) -> PyResult<Entry<'py>> {
         return Ok(made.into_any());
     }
     let key = interned!(py, "content");
-    if kind.name() == "tool_result"
-        && let Some(content) = block.get(key)?
-        && let Ok(content) = content.cast::<PyList>()
-    {
-        let inner = PyList::empty(py);
-        for each in content {
-            if let Some(each) = Fields::of(&each) {
-                inner.append(light(each)?)?;
-            }
+    let content = if kind.name() == "tool_result" { block.get(key)? } else { None };
+    let Some(content) = content.filter(|content| !content.is_instance_of::<PyString>()) else {
+        return Ok(block.as_any().clone());
+    };
+    let depth = depth.checked_sub(1).ok_or_else(|| odd("results are nested too deep"))?;
+    let inner = PyList::empty(py);
+    for each in content.cast::<PyList>().map_err(|_| odd("a result is neither a text nor blocks"))? {
+        if let Some(each) = Fields::of(&each) {
+            inner.append(light(each, depth)?)?;
         }
-        return block.with(key, inner);
     }
-    Ok(block.as_any().clone())
+    block.with(key, inner)
 }
 
 /// The payload of a line of Codex'.
