@@ -245,7 +245,7 @@ def test_an_empty_ir_has_a_page_too():
 
 def test_numbers_that_no_prompt_has_still_give_a_page():
     document: dict[str, Any] = json.loads(RICH.to_json())
-    document["history"]["tokens"] = [-5, 10**30, 0, 0, 0]
+    document["history"]["tokens"] = [-5, 10**18, 0, 0, 0]
     document["meta"]["sources"][0]["elapsed_ms"] = 1e300
     document["meta"]["dropped"][2]["section"] = "history[99999999999999999999]"
     Page(inspector_page(PromptIR.from_dict(document)))
