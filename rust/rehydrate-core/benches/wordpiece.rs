@@ -3,6 +3,9 @@
 //! The texts are the crate's own sources, one generated text in scripts beyond ASCII and, when the folder is there, the
 //! strings of the real conversations in `../shared/data`: what an agent reads and writes, piece by piece.
 
+#[path = "../tests/twin/mod.rs"]
+mod twin;
+
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
@@ -10,27 +13,14 @@ use std::path::Path;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rehydrate_core::embed::wordpiece::WordPiece;
 use serde_json::Value;
-use tokenizers::models::wordpiece::WordPiece as TwinModel;
-use tokenizers::normalizers::BertNormalizer;
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::{DecoderWrapper, PostProcessorWrapper, TokenizerBuilder, TokenizerImpl};
-
-type Twin = TokenizerImpl<TwinModel, BertNormalizer, BertPreTokenizer, PostProcessorWrapper, DecoderWrapper>;
+use twin::twin;
 
 const VOCAB: &str = include_str!("../model/vocab.txt");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn tokenising(criterion: &mut Criterion) {
     let fast = WordPiece::from_vocab(VOCAB).unwrap();
-    let model = TwinModel::builder().vocab(TwinModel::read_bytes(VOCAB.as_bytes()).unwrap()).build().unwrap();
-    let twin: Twin = TokenizerBuilder::new()
-        .with_model(model)
-        .with_normalizer(Some(BertNormalizer::new(true, true, Some(true), true)))
-        .with_pre_tokenizer(Some(BertPreTokenizer))
-        .with_post_processor(None)
-        .with_decoder(None)
-        .build()
-        .unwrap();
+    let twin = twin(VOCAB);
 
     for (name, texts) in corpora() {
         let mut group = criterion.benchmark_group(format!("wordpiece/{name}"));

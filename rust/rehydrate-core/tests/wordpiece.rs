@@ -1,6 +1,7 @@
 //! The WordPiece tokenizer compared with its slow twin, the `tokenizers` crate: the same ids for every text.
 
 mod depth;
+mod twin;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,32 +11,12 @@ use std::thread;
 use depth::deep;
 use proptest::prelude::*;
 use rehydrate_core::embed::wordpiece::WordPiece;
-use tokenizers::models::wordpiece::WordPiece as TwinModel;
-use tokenizers::normalizers::BertNormalizer;
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::{DecoderWrapper, Model, PostProcessorWrapper, TokenizerBuilder, TokenizerImpl};
-
-type Twin = TokenizerImpl<TwinModel, BertNormalizer, BertPreTokenizer, PostProcessorWrapper, DecoderWrapper>;
+use tokenizers::Model;
+use twin::{Twin, twin};
 
 const VOCAB: &str = include_str!("../model/vocab.txt");
 static FAST: LazyLock<WordPiece> = LazyLock::new(|| WordPiece::from_vocab(VOCAB).unwrap());
 static TWIN: LazyLock<Twin> = LazyLock::new(|| twin(VOCAB));
-
-fn twin(vocab: &str) -> Twin {
-    let model = TwinModel::builder().vocab(TwinModel::read_bytes(vocab.as_bytes()).unwrap()).build().unwrap();
-    assert_eq!(
-        (model.unk_token.as_str(), model.continuing_subword_prefix.as_str(), model.max_input_chars_per_word),
-        ("[UNK]", "##", 100)
-    );
-    TokenizerBuilder::new()
-        .with_model(model)
-        .with_normalizer(Some(BertNormalizer::new(true, true, Some(true), true)))
-        .with_pre_tokenizer(Some(BertPreTokenizer))
-        .with_post_processor(None)
-        .with_decoder(None)
-        .build()
-        .unwrap()
-}
 
 fn ids(text: &str) -> Vec<u16> {
     let mut ids = Vec::new();

@@ -147,8 +147,7 @@ pub fn spliced<'py>(
     for item in visible.try_iter()? {
         seen.add(item?)?;
     }
-    let read = |text: &Bound<'py, PyString>| PyResult::Ok(bytes_of(text)?.into_owned());
-    let mut shown = messages.iter().chain(&texts).map(read).collect::<PyResult<Vec<_>>>()?;
+    let mut shown = messages.iter().chain(&texts).map(bytes_of).collect::<PyResult<Vec<_>>>()?;
     let mut new: Vec<(Any<'py>, Section<'py>)> = Vec::new();
     for whole in found {
         let section: Section<'py> = whole.extract()?;
@@ -174,7 +173,7 @@ pub fn spliced<'py>(
         let whole = with_items(&whole, fresh)?;
         // A section that cannot fit must not make a part of it count as visible.
         if section.late_tokens()? <= budget_tokens {
-            shown.push(read(&text)?);
+            shown.push(bytes_of(&text)?.into_owned().into());
         }
         new.push((whole, section));
     }

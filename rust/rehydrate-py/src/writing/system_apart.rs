@@ -10,7 +10,7 @@ use super::neutral::{Key, Sent, Sources, after, dict, joined, key_of};
 use super::{Lost, Rendered, anthropic, bedrock};
 use crate::interned::interned;
 use crate::reading::{
-    Fields, Id, is_blank, is_list, known_role, listed, read_entries, readable_texts, text_of, usual_role,
+    Columns, Fields, Id, is_blank, is_list, known_role, listed, read_entries, readable_texts, text_of, usual_role,
 };
 
 const MOVED: &str = "a system message is sent where the API takes one, which is not its place:";
@@ -125,9 +125,7 @@ pub fn placed_in<'py>(py: Python<'py>, format: &str, sent: &[Sent<'py>]) -> PyRe
     let read = read_entries(format, all.as_any())?;
     let of = &read.columns;
     let leading = (0..sent.len()).take_while(|&at| of.role(at) == Role::System).count();
-    let ids = |ids: &[Id]| ids.iter().map(|id| Some(id.as_bytes().to_vec())).collect();
-    let spoken = |at| Spoken { role: of.role(at), calls: ids(of.calls(at)), answers: ids(of.answers(at)) };
-    let order = in_place(&(leading..sent.len()).map(spoken).collect::<Vec<Spoken<Key>>>());
+    let order = in_place(&(leading..sent.len()).map(|at| spoken_at(of, at)).collect::<Vec<_>>());
     let rest = order.into_iter().map(|at| at + leading).map(|at| (at, of.role(at) == Role::System)).collect();
     Ok(Placed { leading, rest })
 }
@@ -161,9 +159,13 @@ fn placed<'py>(sent: Vec<Sent<'py>>, spoken: impl Fn(&Sent<'py>) -> PyResult<Spo
 
 fn bedrocks_spoken(sent: &Sent<'_>) -> PyResult<Spoken<Key>> {
     let read = read_entries("bedrock", PyList::new(sent.message.py(), [&sent.message])?.as_any())?;
-    let ids = |ids: &[crate::reading::Id]| ids.iter().map(|id| Some(id.as_bytes().to_vec())).collect();
-    let of = &read.columns;
-    Ok(Spoken { role: of.role(0), calls: ids(of.calls(0)), answers: ids(of.answers(0)) })
+    Ok(spoken_at(&read.columns, 0))
+}
+
+/// The role of a message that was read, and the ids of its calls and results.
+fn spoken_at(of: &Columns, at: usize) -> Spoken<Key> {
+    let ids = |ids: &[Id]| ids.iter().map(|id| Some(id.as_bytes().to_vec())).collect();
+    Spoken { role: of.role(at), calls: ids(of.calls(at)), answers: ids(of.answers(at)) }
 }
 
 /// The calls and results of client tools in an Anthropic message.
