@@ -22,7 +22,7 @@ from benches.python.memory_texts import texts
 from benches.report.rows import Part, Row, number
 from benches.report.size import SIZE
 from rehydrate import Memory
-from rehydrate.memory import Vectors
+from rehydrate.memory import MemoryLimits, Vectors
 from rehydrate.memory.items import VectorIndex
 
 BATCH, NEIGHBOURS, AT_ONCE, THREADS = 1_000, 3, 1_000, 2
@@ -30,6 +30,9 @@ DIMENSIONS, TOPICS, SPREAD = 384, 400, 0.8
 """A made vector is a topic and noise of `SPREAD` times its length."""
 NAMESPACE, SPACE = "bench", "bench-v1"
 INDEXES: tuple[VectorIndex, ...] = ("lists", "usearch")
+UNLIMITED, INDEX_BYTES = MemoryLimits(None, None, None), 16 << 30
+"""A memory forgets what is beyond its limits, a million items as it comes; an index that isn't in RAM is
+read at each question."""
 ROUNDING = 1e-6
 """By how much two computations of a cosine may differ."""
 
@@ -95,7 +98,7 @@ def _of_space(held: Sequence[str], space: Space) -> Iterator[Row]:
 def _fill(file: Path, held: Sequence[str], stored: Rows) -> dict[str, int]:
     """Add the texts with their vectors; return the row of each by its handle."""
     rows: dict[str, int] = {}
-    with Memory.open(file, namespace=NAMESPACE, vectors="lists", redact=False) as memory:
+    with _opened(file, "lists") as memory:
         for place, batch in enumerate(_batches(held)):
             first = place * BATCH
             vectors = Vectors(SPACE, stored[first : first + len(batch)])
@@ -104,9 +107,20 @@ def _fill(file: Path, held: Sequence[str], stored: Rows) -> dict[str, int]:
     return rows
 
 
+def _opened(file: Path, index: VectorIndex) -> Memory:
+    return Memory.open(
+        file,
+        namespace=NAMESPACE,
+        vectors=index,
+        redact=False,
+        limits=UNLIMITED,
+        index_bytes=INDEX_BYTES,
+    )
+
+
 def _rebuilt(file: Path, index: VectorIndex) -> Cost:
     before = time.process_time()
-    with Memory.open(file, namespace=NAMESPACE, vectors=index) as memory:
+    with _opened(file, index) as memory:
         memory.rebuild()
         seconds = time.process_time() - before
         return Cost(_note(f"{index}: built", seconds), memory.stats().index_bytes)
@@ -115,7 +129,7 @@ def _rebuilt(file: Path, index: VectorIndex) -> Cost:
 def _answers(
     file: Path, index: VectorIndex, space: Space, row_of: dict[str, int], peer: Any
 ) -> Iterator[Row]:
-    with Memory.open(file, namespace=NAMESPACE, vectors=index) as memory:
+    with _opened(file, index) as memory:
 
         def ours(rows: Rows) -> list[list[int]]:
             found = memory.recall((), NEIGHBOURS, vectors=Vectors(SPACE, rows))
