@@ -158,10 +158,12 @@ def test_after_closing_every_call_says_so(path: Path):
             call()
 
 
-def test_limits_make_warm_items_cold_then_drop_them_and_never_hot_ones(path: Path):
+def test_limits_make_warm_items_cold_then_drop_them_and_never_hot_ones(
+    path: Path, caplog: pytest.LogCaptureFixture
+):
     now = datetime.now(UTC)
     limits = MemoryLimits(max_items=100)
-    with Memory.open(path, namespace="a", limits=limits) as memory:
+    with Memory.open(path, namespace="full", limits=limits) as memory:
         memory.add([f"rule {n}" for n in range(20)], tier="hot", time=now - timedelta(days=900))
         for n in range(300):
             memory.add(f"note {n}", time=now - timedelta(minutes=300 - n))
@@ -170,6 +172,8 @@ def test_limits_make_warm_items_cold_then_drop_them_and_never_hot_ones(path: Pat
         assert stats.hot == 20
         assert stats.dropped >= 220
         assert stats.limits == limits
+        (said,) = [record.message for record in caplog.records]
+        assert said.startswith("namespace 'full' is beyond its limits, so its oldest cold items")
         kept = [item.text for item in memory.list(limit=None, tiers=["warm"])]
         assert kept[0] == "note 299"
         assert memory.search("note 299")[0].item.text == "note 299"

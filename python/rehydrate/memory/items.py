@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from rehydrate._check import check_whole
 from rehydrate._native import check_item
+from rehydrate._text import warn_once
 from rehydrate.errors import InvalidArgumentError
 
 Tier = Literal["hot", "warm", "cold"]
@@ -205,6 +206,15 @@ class MemoryLimits:
             raise InvalidArgumentError(
                 f"MemoryLimits: max_age_days is {days!r}; pass a number above 0, or None"
             )
+
+
+def warn_dropped(namespace: str) -> None:
+    """Log, once for a namespace, that its limits take items away."""
+    warn_once(
+        "rehydrate.memory",
+        f"namespace {namespace!r} is beyond its limits, so its oldest cold items are removed; "
+        "Memory.open(limits=MemoryLimits(...)) sets others, and stats().dropped counts them",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,9 @@ impl LocalStore {
             self.core().add(&namespace.0, &rows, vectors.as_ref().map(|vectors| vectors.space.as_str()))
         })?;
         running_python(|| {
+            if report.dropped > 0 {
+                py.import("rehydrate.memory.items")?.call_method1("warn_dropped", (&namespace.0,))?;
+            }
             let class = values.class("Added")?;
             let added = items.iter().zip(report.added).zip(has_vector);
             let one = |((item, added), has): ((&Bound<'py, PyAny>, store::Added), bool)| {

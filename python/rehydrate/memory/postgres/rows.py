@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 from rehydrate._native import beyond_limits, server_text
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.items import EPOCH, MILLISECOND, TIERS, Filters, MemoryLimits
+from rehydrate.memory.items import (
+    EPOCH,
+    MILLISECOND,
+    TIERS,
+    Filters,
+    MemoryLimits,
+    warn_dropped,
+)
 from rehydrate.memory.postgres.connections import Cursor
 
 TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
@@ -82,8 +89,8 @@ _WARM, _COLD = TIER_CODES["warm"], TIER_CODES["cold"]
 
 def enforce(cursor: Cursor, namespace: Namespace, limits: MemoryLimits, now: int) -> None:
     """Remove what has expired, then demote and remove what is beyond the limits."""
-    dropped = namespace.delete(cursor, "expires <= %(now)s", {"now": now})
-    demoted = 0
+    namespace.delete(cursor, "expires <= %(now)s", {"now": now})
+    demoted = dropped = 0
     if limits.max_age_days is not None:
         age = math.ceil(limits.max_age_days * _DAY_MS)
         if now - namespace.aged >= min(_HOUR_MS, age / 8):
@@ -111,6 +118,8 @@ def enforce(cursor: Cursor, namespace: Namespace, limits: MemoryLimits, now: int
         dropped += namespace.delete(cursor, "id = ANY(%(ids)s)", {"ids": gone})
     namespace.demoted += demoted
     namespace.dropped += dropped
+    if dropped:
+        warn_dropped(namespace.namespace)
 
 
 _DELETIONS_KEPT = 50_000

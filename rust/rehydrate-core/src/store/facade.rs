@@ -61,7 +61,7 @@ pub struct Additions {
     pub added: Vec<Added>,
     /// Items that the limits made cold.
     pub demoted: usize,
-    /// Items that the limits, or their own expiry, took away.
+    /// Items that the limits took away.
     pub dropped: usize,
 }
 

@@ -114,11 +114,11 @@ impl WriteTransaction<'_> {
     }
 }
 
-/// Demote and drop items beyond `limits`, and drop expired ones. Returns how many were demoted, and how many dropped.
+/// Remove expired items, and demote and drop those beyond `limits`. Returns how many were demoted, and how many dropped.
 fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
-    let mut dropped = writing.delete(&expired)?;
-    let mut demoted = 0;
+    writing.delete(&expired)?;
+    let (mut demoted, mut dropped) = (0, 0);
     if let Some(age) =
         limits.age_ms.filter(|age| writing.now_ms.saturating_sub(writing.namespace.aged_ms) >= HOUR_MS.min(age / 8))
     {
