@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from stat import S_IMODE
 
 from rehydrate._check import check_path
 from rehydrate.errors import InvalidArgumentError
@@ -24,7 +23,7 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     # Nobody can have put a link under this name, which writing would follow.
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
@@ -32,7 +31,7 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         if keeps_mode and path.exists():
-            shutil.copymode(path, draft)
+            draft.chmod(S_IMODE(path.stat().st_mode))
         draft.replace(path)
     except BaseException:
         with suppress(OSError):

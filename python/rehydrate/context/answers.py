@@ -29,7 +29,8 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
-from rehydrate.prompt.counting import COUNTER, counted_sections, text_of, text_tokens
+from rehydrate.prompt.counting import counted_sections, text_of, text_tokens
+from rehydrate.prompt.entries import COUNTER
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import Provenance, Section, SourceReport, changed
