@@ -1,4 +1,5 @@
-"""Files written whole or not at all, for their owner only; JSON Lines, read line by line."""
+"""Files written whole or not at all, for their owner only; JSON Lines, read line by line; a folder
+that the environment names."""
 
 from __future__ import annotations
 
@@ -79,3 +80,13 @@ def lines_of(path: str | PathLike[str]) -> Iterator[str]:
         raise InvalidArgumentError(
             f"{path} is no UTF-8 text; pass a file that export wrote"
         ) from error
+
+
+def folder_named(variable: str, value: str) -> Path:
+    """Return the folder that a variable of the environment names; a server isn't one."""
+    if "://" in value:
+        raise InvalidArgumentError(
+            f"{variable} is an address; name a folder: hooks and caches keep files there, and "
+            "REHYDRATE_MEMORY may name a server"
+        )
+    return Path(value).expanduser()
