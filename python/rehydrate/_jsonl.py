@@ -1,14 +1,14 @@
-"""Files written whole or not at all, for their owner only; JSON Lines, read line by line."""
+"""Files written whole or not at all, for their owner only; JSON Lines, read line by line; a folder
+that the environment names."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
+from stat import S_IMODE
 
 from rehydrate._check import check_path
 from rehydrate.errors import InvalidArgumentError
@@ -24,7 +24,7 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     # Nobody can have put a link under this name, which writing would follow.
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
@@ -32,7 +32,7 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         if keeps_mode and path.exists():
-            shutil.copymode(path, draft)
+            draft.chmod(S_IMODE(path.stat().st_mode))
         draft.replace(path)
     except BaseException:
         with suppress(OSError):
@@ -80,3 +80,13 @@ def lines_of(path: str | PathLike[str]) -> Iterator[str]:
         raise InvalidArgumentError(
             f"{path} is no UTF-8 text; pass a file that export wrote"
         ) from error
+
+
+def folder_named(variable: str, value: str) -> Path:
+    """Return the folder that a variable of the environment names; a server isn't one."""
+    if "://" in value:
+        raise InvalidArgumentError(
+            f"{variable} is an address; name a folder: hooks and caches keep files there, and "
+            "REHYDRATE_MEMORY may name a server"
+        )
+    return Path(value).expanduser()

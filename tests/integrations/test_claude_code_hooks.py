@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -289,6 +291,20 @@ def test_an_event_is_answered_without_a_process_too(tmp_path: Path) -> None:
     reply = answer("SessionStart", payload(transcript, source="compact"), environ=environ)
     assert "checkout_v2" in context_of(reply)
     assert answer("Stop", given, environ=environ) is None
+
+
+def test_the_hook_of_a_compaction_loads_nothing_that_makes_prompts(tmp_path: Path) -> None:
+    code = (
+        "import json, sys\n"
+        "from rehydrate.integrations.claude_code import answer\n"
+        "answer('PreCompact', json.loads(sys.argv[1]))\n"
+        "late = ('rehydrate.context.context', 'rehydrate.prompt.ir', 'rehydrate.prompt.section')\n"
+        "assert 'rehydrate.context.stored' in sys.modules\n"
+        "assert not {*late} & set(sys.modules), {*late} & set(sys.modules)\n"
+    )
+    given = json.dumps(payload(trigger="auto"))
+    env = environment(tmp_path)
+    subprocess.run([sys.executable, "-P", "-c", code, given], check=True, env=env)
 
 
 _FORGED = (

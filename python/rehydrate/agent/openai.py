@@ -22,7 +22,7 @@ from rehydrate.agent.sdk_answers import (
 )
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import RequestRefusedError
-from rehydrate.prompt.counting import entry_tokens
+from rehydrate.prompt.entries import entry_tokens
 from rehydrate.prompt.ir import CompiledPrompt, ProviderSummary
 from rehydrate.tokens import count_tokens
 

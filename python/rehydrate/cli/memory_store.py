@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from rehydrate._jsonl import folder_named
 from rehydrate._native import shown_url
 from rehydrate._text import is_utf8
 from rehydrate.cli.options import group, names_of, number, option, read_input
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
-from rehydrate.memory.store import folder_named, is_server
+from rehydrate.memory.store import is_server
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory

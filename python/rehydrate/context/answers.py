@@ -29,7 +29,8 @@ from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.items import Hit
 from rehydrate.memory.tools import LoadMemory
-from rehydrate.prompt.counting import COUNTER, counted_sections, text_of, text_tokens
+from rehydrate.prompt.counting import counted_sections, text_of, text_tokens
+from rehydrate.prompt.entries import COUNTER
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import Provenance, Section, SourceReport, changed
@@ -75,11 +76,11 @@ def _excerpt(retriever: Retriever, section: Section, query: str) -> Section:
     handle = handle_of(retriever, section)
     if handle is None:
         return section
-    visible = retriever.visible_text().lines
-    unseen = "\n".join(  # a mark for each line, so that line numbers are those of the whole
-        _SHOWN if line in visible and len(line.strip()) >= SHORTEST_QUOTE else line
-        for line in str(section.content).split("\n")
-    )
+    lines = str(section.content).split("\n")
+    visible = retriever.visible_text().lines.intersection(lines)
+    quoted = {line for line in visible if len(line.strip()) >= SHORTEST_QUOTE}
+    # A mark for each line, so that line numbers are those of the whole.
+    unseen = "\n".join([_SHOWN if line in quoted else line for line in lines])
     if not unseen.replace(_SHOWN, "").strip():
         return section
     limit = excerpt_tokens(retriever.max_tokens)

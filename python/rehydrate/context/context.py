@@ -16,6 +16,7 @@ from rehydrate._concurrency.workers import STORING
 from rehydrate._native import is_short_to_add, user_message
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
+from rehydrate.context.continued import continued_thread
 from rehydrate.context.facts import ContextFacts
 from rehydrate.context.log import EntryOriginals, Log
 from rehydrate.context.prompt_builder import (
@@ -189,7 +190,7 @@ class Context(ContextFacts, Closing):
                 target = replace(target, provider=stored.provider or target.provider)
         self._follows = not asked and not records
         render_cache = RenderCache()
-        self._thread = stored.thread(render_cache)
+        self._thread = continued_thread(stored, render_cache)
         kept: Originals = HeldOriginals() if originals is None else originals
         if threads is not None and originals is None:
             kept = EntryOriginals(self._thread.entries, stored.originals)

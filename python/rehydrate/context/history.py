@@ -15,21 +15,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
 from rehydrate._native import as_sequence, own_entry
-from rehydrate.context.records import checked_seconds, entries_of, kept_entries
+from rehydrate.context.records import Kind, Record, checked_seconds, entries_of, kept_entries
 from rehydrate.errors import (
     InvalidArgumentError,
     InvalidMessageError,
     Violation,
 )
 from rehydrate.messages import PROVIDER_OF
-from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.entries import History
-from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.entries import History, entry_tokens
+from rehydrate.prompt.serialize import plain
 
 if TYPE_CHECKING:
+    from rehydrate._native import ContextStore
     from rehydrate.cost.prefix import PrefixReport
-    from rehydrate.prompt.ir import CompiledPrompt
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+    from rehydrate.prompt.section import Section
+
+    Waiting = Mapping[str, tuple[Section, ...]]
+    """The sections of each tool call that was answered and whose result is not added yet."""
 
 Same = Callable[[Any, Any], bool]
 """Whether two entries say the same."""
@@ -217,6 +220,20 @@ class Entries:
         indices = [index for index in range(len(self._entries)) if index not in shown]
         return self.at_indices(indices), [self.time_at(index) for index in indices]
 
+    def read_into(self, store: ContextStore) -> None:
+        """Have a context store read the entries that were added since it last did."""
+        store.leave_out(self.taken_back)
+        start, end = store.seen, len(self._entries)
+        if start < end:
+            store.update(self.since(start).numbered_messages, end)
+
+    def records_from(self, start: int) -> Iterator[Record]:
+        """Yield the records of the entries from an index on."""
+        for index in range(start, len(self._entries)):
+            entry, time, tokens = self.stored_at(index)
+            value = entry if isinstance(entry, dict) else plain(entry, f"history[{index}]")
+            yield Record(Kind.ENTRY, time, {"entry": value, "tokens": tokens})
+
     def tokens_since(self, index: int) -> int:
         """Return the tokens of the entries from an index on."""
         return sum(self._tokens[index:])
@@ -275,10 +292,6 @@ def _time_of(entry: Any, default: float) -> float:
         return default
 
 
-Waiting = Mapping[str, tuple[Section, ...]]
-"""The sections of each tool call that was answered and whose result is not added yet."""
-
-
 class PromptState(NamedTuple):
     """The state that a prompt changes. A prompt replaces it as a whole, or not at all."""
 
@@ -301,4 +314,6 @@ class PromptState(NamedTuple):
     @property
     def shown(self) -> PromptIR:
         """The IR of the last prompt; an empty one before the first."""
+        from rehydrate.prompt.ir import PromptIR  # who has entries alone does not load it
+
         return PromptIR() if self.ir is None else self.ir

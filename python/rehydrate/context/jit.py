@@ -21,6 +21,7 @@ from rehydrate._native import fenced, tool_definition, transcript_lines, zone_of
 from rehydrate._text import failure_text
 from rehydrate.context.answers import fetch_whole, load_memory, request_context
 from rehydrate.context.context import Context
+from rehydrate.context.continued import unseen_thread
 from rehydrate.context.history import Entries, PromptState, StoredEntry
 from rehydrate.context.log import EntryOriginals
 from rehydrate.context.records import check_clock, checked_seconds
@@ -322,7 +323,7 @@ class ThreadReader(Reader):
         """
         where = threads.namespace_for(namespace, "ThreadReader")
         stored = threads.stored_thread(thread, namespace, "ThreadReader")
-        unseen = stored.unseen_thread()
+        unseen = unseen_thread(stored)
         if before is not None:
             unseen.remainders.take(before._thread.remainders)
         context = Context(

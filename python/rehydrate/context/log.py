@@ -116,12 +116,7 @@ class Log:
         (_, saved), now = self._mark, self._clock()
         entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
         begun = [] if self.records else [header(entries.format)]
-        records = [*begun]
-        for index in range(saved.entries, len(entries)):
-            entry, at, tokens = entries.stored_at(index)
-            value = entry if isinstance(entry, dict) else plain(entry, f"history[{index}]")
-            content = {"entry": value, "tokens": tokens}
-            records.append(Record(Kind.ENTRY, at, content))
+        records = [*begun, *entries.records_from(saved.entries)]
         originals = {} if self._originals is None else self._originals.unsaved()
         for handle, text in originals.items():
             records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))

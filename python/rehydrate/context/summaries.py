@@ -15,8 +15,8 @@ from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.history import Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, writer_of
 from rehydrate.messages import Provider
-from rehydrate.prompt.counting import counted_sections, entry_tokens
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.counting import counted_sections
+from rehydrate.prompt.entries import History, entry_tokens
 from rehydrate.prompt.ir import PromptIR, ProviderSummary, section_of
 from rehydrate.prompt.section import CompositionMode, Meta, Priority, Provenance, Section
 

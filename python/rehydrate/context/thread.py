@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate._native import ContextStore, PromptRecords, late_tokens
-from rehydrate.context.history import Entries, PromptState, Waiting
+from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.log import RemainderStore, Snapshot
 from rehydrate.cost.prefix import prefix_report
 from rehydrate.errors import BudgetExceededError
@@ -21,6 +21,7 @@ from rehydrate.prompt.ir import CompiledPrompt, PromptIR, was_pruned
 from rehydrate.prompt.section import Section, ToolDef
 
 if TYPE_CHECKING:
+    from rehydrate.context.history import Waiting
     from rehydrate.context.log import Log, LogMark
     from rehydrate.formats.calls import ToolCall
     from rehydrate.messages import Provider
@@ -155,10 +156,7 @@ class Thread:
 
     def update_store(self) -> None:
         """Have the context store read the entries that were added since it last did."""
-        self.store.leave_out(self.entries.taken_back)
-        start, end = self.store.seen, len(self.entries)
-        if start < end:
-            self.store.update(self.entries.since(start).numbered_messages, end)
+        self.entries.read_into(self.store)
 
     def _before_abandoned(self) -> tuple[Snapshot, LogMark | None] | None:
         call = self._last_call

@@ -27,7 +27,7 @@ from rehydrate.context.records import (
     redacted_records,
     rows_of,
 )
-from rehydrate.context.stored import Stored, check_log
+from rehydrate.context.stored import Stored
 from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 from rehydrate.formats import FORMATS
 from rehydrate.memory.items import MemoryLimits, moment_of
@@ -274,6 +274,8 @@ class Threads(Closing):
         Raises InvalidArgumentError for a file that isn't one, before anything is written, and
         StoreConflictError if there is a thread of that name.
         """
+        from rehydrate.context.continued import check_log  # it loads what makes prompts
+
         where = self.namespace_for(namespace, "import_thread", thread or "")
         name, records = from_lines(lines_of(path))
         rows = [record.row for record in records]

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Protocol, Unpack, cast, runtime_checkable
 
 from rehydrate._check import check_path
@@ -195,16 +194,6 @@ def is_server(path: object) -> bool:
     (True, False)
     """
     return isinstance(path, str) and path.startswith(_SERVERS)
-
-
-def folder_named(variable: str, value: str) -> Path:
-    """Return the folder that a variable of the environment names; a server isn't one."""
-    if "://" in value:
-        raise InvalidArgumentError(
-            f"{variable} is an address; name a folder: hooks and caches keep files there, and "
-            "REHYDRATE_MEMORY may name a server"
-        )
-    return Path(value).expanduser()
 
 
 def verify_place(path: object) -> str:

@@ -16,7 +16,8 @@ from rehydrate._text import plural
 from rehydrate.context.context_store import ASSISTANT_TRUST, Heading, Status
 from rehydrate.messages import Message, PieceKind
 from rehydrate.page.html import Gap, colours, fair_share, render, with_gap
-from rehydrate.prompt.counting import COUNTER, text_tokens
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.entries import COUNTER
 
 if TYPE_CHECKING:
     from rehydrate.context import ContextStore

@@ -13,7 +13,7 @@ from rehydrate.compact.result import UnitReport
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, Piece, Provider, Unit
 from rehydrate.page.comparison import Row, Run, ShownMessage, Text, page_of
-from rehydrate.prompt.counting import COUNTER, entry_tokens
+from rehydrate.prompt.entries import COUNTER, entry_tokens
 
 _PREVIEW_CHARACTERS = 80
 _WHOLE = "as it was"

@@ -18,7 +18,8 @@ from rehydrate._check import check_whole
 from rehydrate._text import safe_error_text
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import Message
-from rehydrate.prompt.counting import COUNTER, prompt_tokens, upper_bound
+from rehydrate.prompt.counting import prompt_tokens, upper_bound
+from rehydrate.prompt.entries import COUNTER
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.originals import About, Originals
 from rehydrate.prompt.request import MAX_TOKENS

@@ -19,14 +19,8 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.formats.rendering import OF_HISTORY, notes_on
 from rehydrate.messages import MESSAGES_KEY, Provider
 from rehydrate.prompt.caps import cap_tool_results, remove_echoes
-from rehydrate.prompt.counting import (
-    check_hard_budget,
-    counted,
-    entry_tokens,
-    prompt_tokens,
-    sent_text,
-)
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.counting import check_hard_budget, counted, prompt_tokens, sent_text
+from rehydrate.prompt.entries import History, entry_tokens
 from rehydrate.prompt.ir import (
     USUAL_MINIMUM_PREFIX,
     CompiledPrompt,

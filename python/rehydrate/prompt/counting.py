@@ -14,7 +14,7 @@ from rehydrate import _native, formats
 from rehydrate._native import fence_tags
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
-from rehydrate.messages import Conversation
+from rehydrate.prompt.entries import COUNTER, entry_tokens
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import FULL_TRUST, Section, ToolDef, changed
 
@@ -63,26 +63,9 @@ def text_of(section: Section, format: str) -> str:  # noqa: A002  the field's wo
     return "\n\n".join(f"{message.role}: {message.text}" for message in messages)
 
 
-COUNTER = "o200k_base"
-"""The encoding in which everything in an IR is counted."""
-
-
 def text_tokens(texts: Sequence[str]) -> list[int]:
     """Return the tokens of each text, in one call of the engine."""
     return _native.counts(texts, COUNTER) if texts else []
-
-
-def entry_tokens(conversation: Conversation, entries: int) -> list[int]:
-    """Return the tokens of each entry of the list that the conversation was parsed from.
-
-    ``entries`` is the length of that list. An entry that is not a message has 0 tokens.
-    """
-    tokens = [0] * entries
-    if conversation.message_count:
-        counts = _native.message_tokens(conversation, COUNTER)
-        for index, count in zip(conversation.indices, counts, strict=True):
-            tokens[index] += count
-    return tokens
 
 
 def counted_sections(sections: Sequence[Section], *, again: bool = False) -> list[Section]:

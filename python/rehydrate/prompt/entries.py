@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from rehydrate import formats
+from rehydrate import _native, formats
 from rehydrate._check import check_choice, check_type
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PROVIDER_OF, Conversation, Message
 
+COUNTER = "o200k_base"
+"""The encoding in which everything in an IR is counted."""
 _LISTS = (("entries", "messages"), ("tokens", "counts"), ("entry_indices", "indices"))
 _GENERATIONS = 16
 """Steps back for which a history knows what it was made from: more than are between two prompts."""
@@ -240,3 +242,16 @@ class History:
             if rows is not None:
                 both._parse_cache["rows"] = rows
         return both._made_from(self, len(self.entries))
+
+
+def entry_tokens(conversation: Conversation, entries: int) -> list[int]:
+    """Return the tokens of each entry of the list that the conversation was parsed from.
+
+    ``entries`` is the length of that list. An entry that is not a message has 0 tokens.
+    """
+    tokens = [0] * entries
+    if conversation.message_count:
+        counts = _native.message_tokens(conversation, COUNTER)
+        for index, count in zip(conversation.indices, counts, strict=True):
+            tokens[index] += count
+    return tokens

@@ -23,8 +23,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import run_in_thread, waiting
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
-from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.entries import COUNTER, History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import (

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate._check import check_type, check_whole
@@ -175,8 +176,10 @@ def changed(section: Section, **values: Any) -> Section:
     5
     """
     copy = object.__new__(Section)
-    for name in _FIELDS:
-        object.__setattr__(copy, name, values[name] if name in values else getattr(section, name))
+    for put, value in zip(_PUT, _ALL_OF(section), strict=True):
+        put(copy, value)
+    for name, value in values.items():
+        object.__setattr__(copy, name, value)
     return copy
 
 
@@ -186,6 +189,8 @@ def free_ids(taken: Iterable[str] = ()) -> FreeNames:
 
 
 _FIELDS = tuple([each.name for each in fields(Section)])
+_ALL_OF = attrgetter(*_FIELDS)
+_PUT = tuple([getattr(Section, name).__set__ for name in _FIELDS])
 _ENUMS: dict[str, type[Any]] = {
     "priority": Priority,
     "mode": CompositionMode,

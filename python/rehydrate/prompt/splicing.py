@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from rehydrate import _native
-from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.entries import COUNTER, History
 from rehydrate.prompt.ir import PromptIR, Target, traced
 from rehydrate.prompt.section import Section, changed, free_ids
 

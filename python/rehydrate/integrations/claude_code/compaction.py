@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +64,8 @@ def mark(row: CompactionRow) -> str:
 
     It cannot be written by others before: it is made from the moment of the compaction.
     """
+    from hashlib import blake2b  # it loads OpenSSL, 3 ms, which PreCompact does not need
+
     named = f"{row.id} {row.at!r} {row.session}"
     digits = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"[rehydrate: compaction {row.id}, {digits}]"

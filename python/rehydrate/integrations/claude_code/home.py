@@ -15,7 +15,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from rehydrate.memory.store import folder_named
+from rehydrate._jsonl import folder_named
 
 if TYPE_CHECKING:
     from rehydrate.context.threads import Threads

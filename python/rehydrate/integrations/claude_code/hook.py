@@ -6,6 +6,7 @@ JSON object, or nothing. It ends in time, with exit code 0, whatever happens.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -26,6 +27,7 @@ DEBUG_VARIABLE = "REHYDRATE_DEBUG"
 
 def main(arguments: Sequence[str], started: float) -> None:
     """Answer one event, and end the process."""
+    gc.disable()  # the process ends before there are many circles
     out = _own_output()
     try:
         in_time = _by_a_child if hasattr(os, "fork") else _by_a_thread

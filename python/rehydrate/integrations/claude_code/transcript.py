@@ -17,7 +17,6 @@ from rehydrate._native import (
     taken_back,
 )
 from rehydrate.integrations.claude_code.home import Home
-from rehydrate.messages import PROVIDER_OF
 
 if TYPE_CHECKING:
     from rehydrate.context import ContextStore
@@ -74,7 +73,7 @@ class Session(NamedTuple):
 
         Raises OSError and StoreError. What is stored stays stored.
         """
-        from rehydrate.context.context import Context
+        from rehydrate.context.stored import GrowingThread
         from rehydrate.memory.redaction import Redactor
 
         redactor = Redactor()
@@ -85,30 +84,24 @@ class Session(NamedTuple):
             offset, skips = begin, begin > 0
         reader = TranscriptReader(path, offset, skips=skips)
         with self.home.open_threads(self.project) as threads:
-            context = Context(
-                provider=PROVIDER_OF[self.agent],
-                format=self.agent,
-                namespace=self.project,
-                thread=self.id,
-                threads=threads,
-                embedder=None,
-            )
-            known_lines = {entry.get("uuid") for entry in context.history}
+            thread = GrowingThread(threads.native, self.project, self.id, self.agent, time.time)
+            known_lines = {entry.get("uuid") for entry in thread.entries.all()}
             while reader.offset < size and time.monotonic() < deadline:
                 before = reader.offset
                 ancestor = partial(known_ancestor, path=path, before=before, known=known_lines)
                 entries = said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
                 known_lines.update(entry.get("uuid") for entry in entries)
                 if entries:
-                    context.add(*map(redactor.inside, entries))
+                    thread.add([redactor.inside(entry) for entry in entries])
                 records.note_offset(str(path), reader.offset, reader.skips)
                 if reader.is_at_end or reader.offset == before:
                     break
-            known = threads.native.thread(self.project, self.id) is not None
-            text = threads.render_store(self.id, store_tokens) if known else ""
-            gone = taken_back(context.history, self.agent)
-            taken = [text for index in gone for _, text in said_in(context.history[index])]
-            return StoredSession(text, _rules_in(context.store, self.id), "\n".join(taken))
+            all_entries, store = thread.entries.all(), thread.store
+            whole = thread.entries.at_indices(range(len(all_entries)))
+            text = store.render(store_tokens, conversation=whole.conversation)
+            gone = taken_back(all_entries, self.agent)
+            taken = [text for index in gone for _, text in said_in(all_entries[index])]
+            return StoredSession(text, _rules_in(store, self.id), "\n".join(taken))
 
     def keep(self, text: str) -> str:
         """Keep a whole text in the session's thread, secrets removed, and return its handle."""

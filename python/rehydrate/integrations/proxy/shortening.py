@@ -41,7 +41,8 @@ from rehydrate.integrations.proxy.asking import (
 )
 from rehydrate.integrations.proxy.kept import Kept, Plan, Recent
 from rehydrate.messages import Provider
-from rehydrate.prompt.counting import entry_tokens, text_tokens, upper_bound
+from rehydrate.prompt.counting import text_tokens, upper_bound
+from rehydrate.prompt.entries import entry_tokens
 from rehydrate.prompt.request import Budget
 
 if TYPE_CHECKING:

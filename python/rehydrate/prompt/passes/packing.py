@@ -18,8 +18,8 @@ from rehydrate.compact.result import ChangedEntry
 from rehydrate.compact.signals import ExternalSignals, WeightedQuery, model_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Message, Piece, PieceKind
-from rehydrate.prompt.counting import COUNTER, counted_sections, fence, section_tokens, text_of
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.counting import counted_sections, fence, section_tokens, text_of
+from rehydrate.prompt.entries import COUNTER, History
 from rehydrate.prompt.section import CompositionMode, Section
 
 Keep = Callable[[str], "str | None"]

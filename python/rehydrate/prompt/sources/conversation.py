@@ -21,8 +21,8 @@ from rehydrate.compact.signals import Deadline, model_vectors
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PieceKind, Unit
-from rehydrate.prompt.counting import COUNTER, counted_sections
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.counting import counted_sections
+from rehydrate.prompt.entries import COUNTER, History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section, changed

@@ -11,8 +11,8 @@ from rehydrate._check import check_list
 from rehydrate._native import as_dicts, as_sequence, checked_found, is_langchain_message
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation
-from rehydrate.prompt.counting import counted_sections, counted_tools, entry_tokens
-from rehydrate.prompt.entries import History
+from rehydrate.prompt.counting import counted_sections, counted_tools
+from rehydrate.prompt.entries import History, entry_tokens
 from rehydrate.prompt.section import (
     CompositionMode,
     Position,

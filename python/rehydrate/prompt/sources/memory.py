@@ -8,6 +8,7 @@ no item holds count as missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Unpack
 
@@ -214,18 +215,22 @@ def _sections(
     """Return the snippet of each hit, or its whole item: with ``whole`` each that fits by itself,
     else as many as fit together, the best first."""
 
-    def counted(*, whole: bool) -> list[Section]:
+    def counted(hits: Iterable[Hit], *, whole: bool) -> list[Section]:
         made = (section_of_hit(hit, source=name, priority=priority, whole=whole) for hit in hits)
         return counted_sections(list(made))
 
     budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
-    chosen = counted(whole=False)
+    chosen = counted(hits, whole=whole)
+    if whole:
+        others = [n for n, section in enumerate(chosen) if (section.tokens or 0) > budget]
+    else:
+        others = [n for n, hit in enumerate(hits) if hit.snippet != hit.item.text]
     remaining = budget - sum(section.tokens or 0 for section in chosen)
-    for index, item in enumerate(counted(whole=True)):
-        tokens = item.tokens or 0
-        extra = tokens - (chosen[index].tokens or 0)
-        if tokens <= budget if whole else extra <= remaining:
-            chosen[index] = item
+    made = counted([hits[index] for index in others], whole=not whole)
+    for index, section in zip(others, made, strict=True):
+        extra = (section.tokens or 0) - (chosen[index].tokens or 0)
+        if whole or extra <= remaining:
+            chosen[index] = section
             remaining -= extra
     return chosen
 
