@@ -136,9 +136,7 @@ impl StaticModel {
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect();
         let rows = &vectors[scales_end..];
-        let inverse_norm = |row: &[u8]| 1.0 / (int_dot(row, row) as f32).sqrt();
-        let inverse_norms: Vec<f32> =
-            rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect();
+        let inverse_norms = inverse_norms(rows, dim);
         let known = || inverse_norms.iter().zip(&scales).filter(|(inverse, _)| **inverse > 0.0);
         let length: f32 = known().map(|(inverse, scale): (&f32, &f32)| scale / inverse).sum();
         let hashed_component = length / (known().count().max(1) as f32 * (dim.max(1) as f32).sqrt());
@@ -352,6 +350,13 @@ fn add_signed(out: &mut [f32], signs: u64, component: f32) {
         let sign = ((signs >> index) as u32 & 1) << 31;
         *sum += f32::from_bits(component.to_bits() ^ sign);
     }
+}
+
+/// `1 / |row|` of each row; 0 for a row of zeros. Of 8 MB it would take a third of the time in which the model loads.
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
+fn inverse_norms(rows: &[u8], dim: usize) -> Vec<f32> {
+    let inverse_norm = |row: &[u8]| 1.0 / (int_dot(row, row) as f32).sqrt();
+    rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect()
 }
 
 /// Inner product of two int8 rows, exact.

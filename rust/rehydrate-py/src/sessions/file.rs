@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::exit::Running;
 use crate::reading::json_value;
@@ -142,5 +142,10 @@ impl State {
 
 /// The JSON object in a line, if it is one.
 pub fn object_in<'py>(py: Python<'py>, line: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
-    Ok(json_value(PyBytes::new(py, line).as_any())?.filter(|value| value.is_instance_of::<PyDict>()))
+    // `json` looks for the encoding of bytes, which takes as long as reading a short line; what begins so is UTF-8.
+    let text = match std::str::from_utf8(line) {
+        Ok(text) if line.starts_with(b"{\"") => PyString::new(py, text).into_any(),
+        _ => PyBytes::new(py, line).into_any(),
+    };
+    Ok(json_value(&text)?.filter(|value| value.is_instance_of::<PyDict>()))
 }
