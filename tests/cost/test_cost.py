@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_openai_counts_what_was_cached_inside_of_the_input():
     ],
 )
 def test_a_model_is_known_by_any_spelling_of_its_name(name, key):
-    assert price_of(name) is PRICES[key]
+    assert price_of(name) is PRICES[key].on()
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5-pro", "claude-opus-4-99", "llama", "gpt-5.7"])
@@ -91,8 +91,22 @@ def test_every_price_is_that_of_the_kept_source(name):
     from genai_prices.data import providers
 
     found = next(filter(None, (one.find_model(name) for one in providers if one.id in SOURCES)))
-    of = found.get_prices(datetime.fromisoformat(f"{AS_OF}-25T00:00:00+00:00"))
-    price, million = PRICES[name], 1_000_000
+    as_of = date.fromisoformat(f"{AS_OF}-25")
+    rows = found.prices if isinstance(found.prices, list) else []
+    starts = [row.constraint.start_date for row in rows if row.constraint is not None]
+    assert changes_of(PRICES[name]) == [day for day in starts if day > as_of]
+    for start in (as_of, *changes_of(PRICES[name])):
+        for day in (start, start + timedelta(days=1)):
+            noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+            compare_prices(price_of(name, on=day), found.get_prices(noon))
+
+
+def changes_of(price: Price) -> list[date]:
+    return [] if price.then is None else [price.then[0], *changes_of(price.then[1])]
+
+
+def compare_prices(price: Price, of: Any) -> None:
+    million = 1_000_000
 
     def at(field, tokens):
         rate = getattr(of, field)
@@ -115,6 +129,30 @@ def test_every_price_is_that_of_the_kept_source(name):
             Usage(uncached=tokens), price
         )
         assert spent * million / tokens == pytest.approx(float(at("output_mtok", tokens)))
+
+
+def test_a_price_that_changes_holds_to_the_day_before_and_a_turn_is_billed_by_that_of_its_day():
+    argon = PRICES["gemini-4-argon"]
+    last, first = date(2026, 11, 30), date(2026, 12, 1)
+    before, after = (price_of("google/gemini-4-argon", on=day) for day in (last, first))
+    assert (before.input, before.output, before.read) == (2, 10, 0.05)
+    assert (after.input, after.output, after.read) == (4, 20, 0.05)
+    assert after.on(last) is after  # the earlier price is not known of the later
+    assert price_of("gemini-4-argon") is argon.on() is argon.on(datetime.now(UTC).date())
+    twice = Price(1, 2, then=(last, Price(3, 4, then=(first, Price(5, 6)))))
+    assert [twice.on(last - timedelta(days=2 - n)).input for n in range(4)] == [1, 1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    "then", [date(2026, 12, 1), (Price(1, 2), date(2026, 12, 1)), ("2026-12-01", Price(1, 2))]
+)
+def test_what_is_no_later_price_is_refused(then):
+    with pytest.raises(InvalidArgumentError, match=r"price: then is .*datetime\.date"):
+        Price(1, 2, then=then)
+    with pytest.raises(InvalidArgumentError, match=r"on is .*pass a datetime\.date"):
+        price_of("gpt-5", on="2026-12-01")
+    with pytest.raises(InvalidArgumentError, match=r"on is .*pass a datetime\.date"):
+        price_of("gpt-5", on=datetime(2026, 12, 1, tzinfo=UTC))
 
 
 def test_a_long_request_is_billed_by_its_own_prices_and_two_short_ones_are_not():

@@ -118,7 +118,8 @@ class TurnLoop:
         self._context = context
         self._query = query
         self._time_range = time_range
-        self._record = events.TurnRecord(listeners, agent.price)
+        price = None if agent.price is None else agent.price.on()
+        self._record = events.TurnRecord(listeners, price)
         self._jit: ToolHandler | None = None
         self._section_ids: set[str] = set()
         """Sections that an event has named."""
