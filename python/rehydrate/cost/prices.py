@@ -50,10 +50,11 @@ class Price:
     write_1h: float = 2.0
     """The same for an hour."""
     automatic: bool = False
-    """Whether the provider caches every prefix by itself (OpenAI), or only those that end at a
-    breakpoint (Anthropic)."""
+    """Whether the provider caches by itself, or only prefixes that end at a breakpoint (Anthropic).
+    By itself it caches every prefix; where a write has a fee (OpenAI from GPT-5.6), what ends with
+    the newest message."""
     step_tokens: int = 1
-    """The step in tokens in which an automatic cache is read."""
+    """The step in tokens in which every prefix is read."""
     long_tokens: int | None = None
     """A request with more input tokens is billed by the next two, all of it; None: none is."""
     long_input: float = 2.0
@@ -102,9 +103,10 @@ def _openai(
     long_tokens: int | None = None,
     write: float = 1.0,
 ) -> Price:
-    """Return a price of OpenAI's. Writes have a fee from GPT-5.6 on
+    """Return a price of OpenAI's. From GPT-5.6 on writes have a fee, and nothing is rounded
     (https://developers.openai.com/api/docs/guides/prompt-caching)."""
-    return Price(input, output, read, write, write, True, 128, long_tokens)
+    step = 128 if write == 1.0 else 1
+    return Price(input, output, read, write, write, True, step, long_tokens)
 
 
 def _google(
@@ -198,6 +200,15 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-haiku-4-5": 4_096,
     "claude-3-5-haiku": 2_048,
     "claude-3-haiku": 2_048,
+    # https://ai.google.dev/gemini-api/docs/caching, as of 2026-10-13.
+    "gemini-4-argon": 4_096,
+    "gemini-3.8-flash": 4_096,
+    "gemini-3.7-flash": 4_096,
+    "gemini-3.6-flash": 4_096,
+    "gemini-3.5-flash": 4_096,
+    "gemini-3.1-pro-preview": 4_096,
+    "gemini-2.5-pro": 2_048,
+    "gemini-2.5-flash": 2_048,
 }
 """The minimum tokens of a cached prefix, by model; others: `USUAL_MINIMUM_PREFIX`."""
 
