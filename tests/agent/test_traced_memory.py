@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -22,6 +23,9 @@ from rehydrate.errors import (
     StoreError,
     UnknownHandleError,
 )
+from rehydrate.integrations.mcp_server.jobs import Job
+from rehydrate.integrations.mcp_server.stores import Stores
+from rehydrate.integrations.mcp_server.tools import TOOLS, answer
 from rehydrate.memory import LoadMemory
 from tests.agent.script import BACKENDS
 from tests.agent.test_telemetry import BrokenProcessor, Recorder
@@ -179,6 +183,27 @@ def test_the_tool_of_a_model_and_a_bound_memory_are_traced_too(memory: Memory) -
     tool.handle({"id": "call_1", "name": "load_memory", "input": {"query": "staging"}})
     tool.handle({"id": "call_2", "name": "load_memory", "input": {"name": "decisions.md"}})
     assert [span.name for span in recorder.spans] == ["create_memory", "search_memory"]
+
+
+def test_the_memory_of_an_mcp_server_is_traced(tmp_path: Path) -> None:
+    recorder = Recorder()
+    place = tmp_path / "memory.db"
+    stores = Stores(memory=place, namespace=ALICE, telemetry=recorder.telemetry)
+    for name, sent in (("add_memory", {"text": STAGING}), ("search_memory", {"query": "staging"})):
+        assert not answer(TOOLS[name], stores, sent, Job()).is_error
+    stores.close()
+    assert [span.name for span in recorder.spans] == ["create_memory", "search_memory"]
+
+
+def test_a_memory_in_postgresql_is_traced_as_a_client(postgres: str) -> None:
+    recorder = Recorder()
+    with Memory.open(postgres, namespace=ALICE) as memory:
+        every_operation(recorder.telemetry.trace_memory(memory))
+    assert len(recorder.spans) == 7
+    for span in recorder.spans:
+        assert span.kind is SpanKind.CLIENT
+        assert attributes(span)["server.address"] == urlsplit(postgres).hostname
+        assert attributes(span)["server.port"] == urlsplit(postgres).port
 
 
 def test_a_store_on_a_server_is_a_client_span_with_its_address() -> None:

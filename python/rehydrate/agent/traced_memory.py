@@ -161,13 +161,10 @@ class TracedMemory(Memory):
         where = self.namespace if namespace is None else namespace
         return self._open_span(operation, where, str(getattr(self._store, "path", "")))
 
-    aadd = stored(add)
-    asearch = stored(search)
-    arecall = stored(recall)
-    aforget = stored(forget)
-    apurge = stored(purge)
-    aset_tier = stored(set_tier)
-    alink = stored(link)
+
+for _name in ("add", "search", "recall", "forget", "purge", "set_tier", "link"):
+    # The async versions that are inherited would call the memory's own methods.
+    setattr(TracedMemory, f"a{_name}", stored(getattr(TracedMemory, _name)))
 
 
 _QUERY = "gen_ai.memory.query.text"

@@ -50,9 +50,9 @@ http://127.0.0.1:8787/rehydrate/ shows it.
 """,
 )
 def _proxy(options: argparse.Namespace) -> None:
+    from rehydrate.agent.telemetry import program_telemetry
     from rehydrate.context.threads import Threads
     from rehydrate.integrations.proxy import app
-    from rehydrate.agent.telemetry import program_telemetry
     from rehydrate.integrations.proxy.kept import LOGGER
     from rehydrate.integrations.proxy.shortening import Shortener
     from rehydrate.process import cache_limit

@@ -180,8 +180,8 @@ PRICES: dict[str, Price] = {
     "gemini-2.5-flash": _google(0.3, 2.5),
     "gemini-2.5-flash-lite": _google(0.1, 0.4),
 }
-"""List prices by model, `AS_OF`, with the changes announced by then; those of batches and fast modes
-differ."""
+"""List prices by model, `AS_OF`, with the changes announced by then; those of batches and fast
+modes differ."""
 
 MINIMUM_PREFIX: dict[str, int] = {
     "claude-fable-5-1": 512,
