@@ -14,6 +14,7 @@ from rehydrate.cost import (
     AS_OF,
     MINIMUM_PREFIX,
     PRICES,
+    PrefixReport,
     Price,
     Usage,
     cost,
@@ -172,6 +173,11 @@ def test_the_table_is_the_users_to_edit(monkeypatch):
     assert price_of("house-model-2027-01-01").output == 2
     assert minimum_prefix("house-model") == 64
     assert price_of("mine", {"mine": Price(7, 8)}).input == 7
+
+
+def test_a_prefix_of_gemini_is_kept_from_2048_or_4096_tokens_on():
+    assert minimum_prefix("google/gemini-4-argon") == minimum_prefix("gemini-3.8-flash") == 4_096
+    assert minimum_prefix("gemini-2.5-pro") == 2_048
 
 
 def test_every_minimum_is_within_what_providers_have():
@@ -372,6 +378,27 @@ def test_the_report_reads_what_the_provider_says_of_its_cache():
     pending = {**response, "diagnostics": {"cache_miss_reason": None}}
     assert prefix_report(row("ab"), row("abc"), response=pending).diagnosis == ""
     assert prefix_report(row("ab"), row("abc")).billed is None
+
+
+def test_the_report_reads_the_diagnostics_of_openai_as_its_sdk_has_them():
+    pytest.importorskip("openai")
+    from openai.types.responses.response import PromptCacheDiagnostics
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(PromptCacheDiagnostics)
+
+    def report(**said: Any) -> PrefixReport:
+        found = adapter.validate_python(said).model_dump(mode="json")
+        usage = {"input_tokens": 610, "input_tokens_details": {"cached_tokens": 600}}
+        response = {"usage": usage, "prompt_cache_diagnostics": found}
+        return prefix_report(row("ab"), row("abc"), response=response)
+
+    missed = report(type="cache_miss", reason="tools_changed", cache_missed_tokens=1_400)
+    assert (missed.diagnosis, missed.missed_tokens) == ("tools_changed", 1_400)
+    assert "600 of 610 were read from the cache (tools_changed: 1,400 missed)" in str(missed)
+    assert (report(type="cache_hit").diagnosis, report(type="cache_hit").missed_tokens) == ("", 0)
+    unknown = report(type="comparison_response_not_found")
+    assert unknown.diagnosis == "comparison_response_not_found"
 
 
 @pytest.mark.parametrize(
