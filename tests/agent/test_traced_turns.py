@@ -119,7 +119,8 @@ def test_a_summary_of_the_providers_own_is_a_compaction_part() -> None:
     text = {"type": "text", "text": "Four."}
     answered = Reply(({"role": "assistant", "content": [block, text]},), "Four.")
     recorder, context = Recorder(content=True), Context(provider="anthropic")
-    interpreter = Interpreter(Script(answered, "Five."), jit=False, on_event=recorder.telemetry)
+    plain = Reply(({"role": "assistant", "content": "Five."},), "Five.")
+    interpreter = Interpreter(Script(answered, plain), jit=False, on_event=recorder.telemetry)
     interpreter.run(context, "Which berth?")
     interpreter.run(context, "And now?")
     first, second = chats_of(recorder)
