@@ -26,6 +26,7 @@ TESTS = {
         "tests/agent/stress",
         "tests/agent/test_mcp.py",
         "tests/agent/test_telemetry.py",
+        "tests/agent/test_traced_memory.py",
         "tests/agent/test_traced_turns.py",
     ),
     "rehydrate_lab": (

@@ -26,6 +26,7 @@ HOMES = {
     "rehydrate.agent.sdk": "hosts",
     "rehydrate.agent.sdk_answers": "hosts",
     "rehydrate.agent.telemetry": "telemetry",
+    "rehydrate.agent.traced_memory": "telemetry",
     "rehydrate.batch": "lab",
     "rehydrate.cost.simulation": "lab",
     "rehydrate.linting": "lab",

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextvars import copy_context
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -39,7 +40,6 @@ from rehydrate.agent import (
     TurnEnded,
     TurnStarted,
 )
-from rehydrate.agent.telemetry import SCHEMA_URL
 from rehydrate.cost import Usage
 from rehydrate.errors import RateLimitError
 from tests.sizes import PATIENCE_SECONDS
@@ -142,7 +142,7 @@ def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
     chat = f"chat {MODEL}"
     assert sorted(names) == [chat, chat, "execute_tool berths", "execute_tool request_context"]
     for span in recorder.spans:
-        assert span.instrumentation_scope.schema_url == SCHEMA_URL
+        assert not span.instrumentation_scope.schema_url
         assert span.status.status_code is StatusCode.UNSET
         if span is not turn:
             assert span.parent.span_id == turn.context.span_id
@@ -156,8 +156,6 @@ def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
         "gen_ai.conversation.id": "conversation-7",
         "gen_ai.usage.input_tokens": 900,
         "gen_ai.usage.output_tokens": 20,
-        "gen_ai.usage.cache_read.input_tokens": 400,
-        "gen_ai.usage.cache_creation.input_tokens": 0,
         "rehydrate.stopped": "answer",
         "rehydrate.steps": 1,
         "rehydrate.dollars": 0.003,
@@ -181,7 +179,7 @@ def test_a_models_reply_says_what_was_asked_answered_and_billed() -> None:
         "gen_ai.usage.input_tokens": 900,
         "gen_ai.usage.output_tokens": 20,
         "gen_ai.usage.cache_read.input_tokens": 400,
-        "gen_ai.usage.cache_creation.input_tokens": 100,
+        "gen_ai.usage.cache_write.input_tokens": 100,
         "rehydrate.step": 1,
         "rehydrate.calls": 0,
         "rehydrate.dollars": 0.003,
@@ -325,6 +323,44 @@ def test_a_prompt_that_is_too_long_is_an_error_of_its_own_span_and_a_compaction(
     assert (point.value, dict(point.attributes)) == (1, {"rehydrate.why": "overflow"})
 
 
+def test_a_request_that_failed_is_counted_with_no_tokens() -> None:
+    error = ended("failed", error=RateLimitError("anthropic", 429, "slow down"))
+    recorder = Recorder().send(started(), built(), error)
+    (tokens,) = recorder.points("gen_ai.client.inference.operation.input_tokens")
+    assert (tokens.sum, tokens.count) == (0, 1)
+    assert tokens.attributes["error.type"] == "rehydrate.errors.RateLimitError"
+    (spent,) = recorder.points("gen_ai.client.inference.usage.input_tokens")
+    assert spent.value == 0
+    assert "error.type" not in spent.attributes
+
+
+def test_a_compacted_view_is_said_of_each_request_and_each_attempt() -> None:
+    limited = Retrying(1, RateLimitError("anthropic", 429, "slow down"), 2, 0.0)
+    view = replace(built(), is_compacted=True)
+    recorder = Recorder().send(started(), view, limited, replied(), built(2), replied(2), ended())
+    chats = [span for span in recorder.spans if span.name.startswith("chat")]
+    name = "gen_ai.conversation.compacted"
+    assert [span.attributes.get(name) for span in chats] == [True, True, None]
+
+
+def test_what_stands_for_the_compacted_conversation_is_a_compaction_part() -> None:
+    sent = replace(built(), is_compacted=True, summaries=(SECRET,), provider_summaries=("", "Old."))
+    answer = replace(replied(), provider_summaries=("Older.",))
+    recorder = Recorder(content=True).send(started(), sent, answer, ended())
+    chat = recorder.span(f"chat {MODEL}").attributes
+    encrypted, own = {"type": "compaction"}, {"type": "compaction", "content": SECRET}
+    old, older = ({"type": "compaction", "content": text} for text in ("Old.", "Older."))
+    assert json.loads(chat["gen_ai.input.messages"]) == [
+        {"role": "assistant", "parts": [encrypted, old]},
+        {"role": "user", "parts": [own]},
+    ]
+    (reply,) = json.loads(chat["gen_ai.output.messages"])
+    assert reply["parts"] == [older, {"type": "text", "content": SECRET}]
+    without = Recorder().send(started(), sent, answer, ended())
+    assert SECRET not in everything_recorded(without)
+    assert "gen_ai.input.messages" not in without.span(f"chat {MODEL}").attributes
+
+
 def test_a_prefix_that_is_lost_is_counted() -> None:
     recorder = Recorder().send(started(), built(kept=False), replied(), ended())
     assert recorder.span("invoke_agent").attributes["rehydrate.prefix.breaks"] == 1
@@ -358,20 +394,25 @@ def test_how_a_turn_ended_is_its_error_and_that_of_what_it_cut_short(
 
 def test_the_metrics_have_the_conventions_names_units_and_buckets() -> None:
     recorder = Recorder(agent="harbour master").send(*whole_turn("conversation-7"))
-    tokens = recorder.points("gen_ai.client.token.usage")
-    assert {point.attributes["gen_ai.token.type"]: point.sum for point in tokens} == {
-        "input": 1800,
-        "output": 40,
-    }
-    assert tokens[0].explicit_bounds[:4] == (1, 4, 16, 64)
-    assert tokens[0].explicit_bounds[-1] == 67108864
-    (chat,) = recorder.points("gen_ai.client.operation.duration")
-    assert dict(chat.attributes) == {
+    of_chats = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "anthropic",
         "gen_ai.request.model": MODEL,
         "gen_ai.response.model": f"{MODEL}-1",
     }
+    for kind, total in (("input_tokens", 1800), ("output_tokens", 40)):
+        (tokens,) = recorder.points(f"gen_ai.client.inference.operation.{kind}")
+        assert (tokens.sum, tokens.count, dict(tokens.attributes)) == (total, 2, of_chats)
+        assert tokens.explicit_bounds[:4] == (1, 4, 16, 64)
+        assert tokens.explicit_bounds[-1] == 67108864
+    counted = {"input_tokens": 1800, "output_tokens": 40}
+    counted |= {"cache_read.input_tokens": 800, "cache_write.input_tokens": 200}
+    for kind, total in counted.items():
+        (tokens,) = recorder.points(f"gen_ai.client.inference.usage.{kind}")
+        modality = {"gen_ai.token.modality": "unknown"}
+        assert (tokens.value, dict(tokens.attributes)) == (total, {**of_chats, **modality})
+    (chat,) = recorder.points("gen_ai.client.operation.duration")
+    assert dict(chat.attributes) == of_chats
     assert chat.count == 2
     assert chat.explicit_bounds[0] == 0.01
     assert chat.explicit_bounds[-1] == 81.92

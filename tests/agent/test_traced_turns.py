@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from typing import Any
 
 import anyio
 import mcp
@@ -10,11 +12,11 @@ import pytest
 from opentelemetry import trace
 
 from rehydrate import Budget, Context, validate
-from rehydrate.agent import Interpreter, TurnLimits, mcp_tools
+from rehydrate.agent import Interpreter, Reply, TurnLimits, mcp_tools
 from rehydrate.context import ContextJIT
 from rehydrate.errors import RateLimitError
 from rehydrate.testing import ScriptedModel, call
-from tests.agent.script import BACKENDS
+from tests.agent.script import BACKENDS, Script
 from tests.agent.test_mcp import harbour
 from tests.agent.test_telemetry import Recorder
 from tests.context.jit.test_jit import BILLING, NOON, long_conversation
@@ -83,6 +85,50 @@ def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> Non
     chats = [span.attributes for span in ours if span.name.startswith("chat")]
     assert chats[1]["gen_ai.usage.cache_read.input_tokens"] > 0
     assert sum(chat["gen_ai.usage.output_tokens"] for chat in chats) == turn.usage.output
+
+
+def chats_of(recorder: Recorder) -> list[dict[str, Any]]:
+    spans = [span for span in recorder.spans if span.name.startswith("chat")]
+    return [dict(span.attributes or {}) for span in spans]
+
+
+def test_every_turn_after_a_compaction_sends_a_compacted_view_and_its_outline() -> None:
+    recorder = Recorder(content=True)
+    budget = Budget(soft_tokens=3_000, hard_tokens=10**7, compact_to=0.5)
+    context = Context(budget=budget, outline=True)
+    model = ScriptedModel(["One.", "Two.", "Three."], name="claude-sonnet-4-5")
+    interpreter = Interpreter(model, jit=False, on_event=recorder.telemetry)
+    interpreter.run(context, "Which berth is free?")
+    context.add(*long_conversation())
+    interpreter.run(context, "And now?")
+    interpreter.run(context, "And tomorrow?")
+    assert context.usage.compactions == 1
+    first, second, third = chats_of(recorder)
+    assert "gen_ai.conversation.compacted" not in first
+    assert "gen_ai.input.messages" not in first
+    for chat in (second, third):
+        assert chat["gen_ai.conversation.compacted"] is True
+        (message,) = json.loads(chat["gen_ai.input.messages"])
+        (part,) = message["parts"]
+        assert (message["role"], part["type"]) == ("user", "compaction")
+        assert "left out" in part["content"]
+
+
+def test_a_summary_of_the_providers_own_is_a_compaction_part() -> None:
+    block = {"type": "compaction", "content": "All was well."}
+    text = {"type": "text", "text": "Four."}
+    answered = Reply(({"role": "assistant", "content": [block, text]},), "Four.")
+    recorder, context = Recorder(content=True), Context(provider="anthropic")
+    plain = Reply(({"role": "assistant", "content": "Five."},), "Five.")
+    interpreter = Interpreter(Script(answered, plain), jit=False, on_event=recorder.telemetry)
+    interpreter.run(context, "Which berth?")
+    interpreter.run(context, "And now?")
+    first, second = chats_of(recorder)
+    (reply,) = json.loads(first["gen_ai.output.messages"])
+    assert reply["parts"] == [block, {"type": "text", "content": "Four."}]
+    assert "gen_ai.conversation.compacted" not in first
+    assert second["gen_ai.conversation.compacted"] is True
+    assert json.loads(second["gen_ai.input.messages"]) == [{"role": "assistant", "parts": [block]}]
 
 
 @both

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ from rehydrate.cost import (
     AS_OF,
     MINIMUM_PREFIX,
     PRICES,
+    PrefixReport,
     Price,
     Usage,
     cost,
@@ -76,7 +77,7 @@ def test_openai_counts_what_was_cached_inside_of_the_input():
     ],
 )
 def test_a_model_is_known_by_any_spelling_of_its_name(name, key):
-    assert price_of(name) is PRICES[key]
+    assert price_of(name) is PRICES[key].on()
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5-pro", "claude-opus-4-99", "llama", "gpt-5.7"])
@@ -91,8 +92,22 @@ def test_every_price_is_that_of_the_kept_source(name):
     from genai_prices.data import providers
 
     found = next(filter(None, (one.find_model(name) for one in providers if one.id in SOURCES)))
-    of = found.get_prices(datetime.fromisoformat(f"{AS_OF}-25T00:00:00+00:00"))
-    price, million = PRICES[name], 1_000_000
+    as_of = date.fromisoformat(f"{AS_OF}-25")
+    rows = found.prices if isinstance(found.prices, list) else []
+    starts = [row.constraint.start_date for row in rows if row.constraint is not None]
+    assert changes_of(PRICES[name]) == [day for day in starts if day > as_of]
+    for start in (as_of, *changes_of(PRICES[name])):
+        for day in (start, start + timedelta(days=1)):
+            noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+            compare_prices(price_of(name, on=day), found.get_prices(noon))
+
+
+def changes_of(price: Price) -> list[date]:
+    return [] if price.then is None else [price.then[0], *changes_of(price.then[1])]
+
+
+def compare_prices(price: Price, of: Any) -> None:
+    million = 1_000_000
 
     def at(field, tokens):
         rate = getattr(of, field)
@@ -117,6 +132,30 @@ def test_every_price_is_that_of_the_kept_source(name):
         assert spent * million / tokens == pytest.approx(float(at("output_mtok", tokens)))
 
 
+def test_a_price_that_changes_holds_to_the_day_before_and_a_turn_is_billed_by_that_of_its_day():
+    argon = PRICES["gemini-4-argon"]
+    last, first = date(2026, 11, 30), date(2026, 12, 1)
+    before, after = (price_of("google/gemini-4-argon", on=day) for day in (last, first))
+    assert (before.input, before.output, before.read) == (2, 10, 0.05)
+    assert (after.input, after.output, after.read) == (4, 20, 0.05)
+    assert after.on(last) is after  # the earlier price is not known of the later
+    assert price_of("gemini-4-argon") is argon.on() is argon.on(datetime.now(UTC).date())
+    twice = Price(1, 2, then=(last, Price(3, 4, then=(first, Price(5, 6)))))
+    assert [twice.on(last - timedelta(days=2 - n)).input for n in range(4)] == [1, 1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    "then", [date(2026, 12, 1), (Price(1, 2), date(2026, 12, 1)), ("2026-12-01", Price(1, 2))]
+)
+def test_what_is_no_later_price_is_refused(then):
+    with pytest.raises(InvalidArgumentError, match=r"price: then is .*datetime\.date"):
+        Price(1, 2, then=then)
+    with pytest.raises(InvalidArgumentError, match=r"on is .*pass a datetime\.date"):
+        price_of("gpt-5", on="2026-12-01")
+    with pytest.raises(InvalidArgumentError, match=r"on is .*pass a datetime\.date"):
+        price_of("gpt-5", on=datetime(2026, 12, 1, tzinfo=UTC))
+
+
 def test_a_long_request_is_billed_by_its_own_prices_and_two_short_ones_are_not():
     price = Price(1, 2, long_tokens=1_000)
     short, long = Usage(uncached=1_000, output=100), Usage(read=1_001, output=100)
@@ -134,6 +173,11 @@ def test_the_table_is_the_users_to_edit(monkeypatch):
     assert price_of("house-model-2027-01-01").output == 2
     assert minimum_prefix("house-model") == 64
     assert price_of("mine", {"mine": Price(7, 8)}).input == 7
+
+
+def test_a_prefix_of_gemini_is_kept_from_2048_or_4096_tokens_on():
+    assert minimum_prefix("google/gemini-4-argon") == minimum_prefix("gemini-3.8-flash") == 4_096
+    assert minimum_prefix("gemini-2.5-pro") == 2_048
 
 
 def test_every_minimum_is_within_what_providers_have():
@@ -334,6 +378,27 @@ def test_the_report_reads_what_the_provider_says_of_its_cache():
     pending = {**response, "diagnostics": {"cache_miss_reason": None}}
     assert prefix_report(row("ab"), row("abc"), response=pending).diagnosis == ""
     assert prefix_report(row("ab"), row("abc")).billed is None
+
+
+def test_the_report_reads_the_diagnostics_of_openai_as_its_sdk_has_them():
+    pytest.importorskip("openai")
+    from openai.types.responses.response import PromptCacheDiagnostics
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(PromptCacheDiagnostics)
+
+    def report(**said: Any) -> PrefixReport:
+        found = adapter.validate_python(said).model_dump(mode="json")
+        usage = {"input_tokens": 610, "input_tokens_details": {"cached_tokens": 600}}
+        response = {"usage": usage, "prompt_cache_diagnostics": found}
+        return prefix_report(row("ab"), row("abc"), response=response)
+
+    missed = report(type="cache_miss", reason="tools_changed", cache_missed_tokens=1_400)
+    assert (missed.diagnosis, missed.missed_tokens) == ("tools_changed", 1_400)
+    assert "600 of 610 were read from the cache (tools_changed: 1,400 missed)" in str(missed)
+    assert (report(type="cache_hit").diagnosis, report(type="cache_hit").missed_tokens) == ("", 0)
+    unknown = report(type="comparison_response_not_found")
+    assert unknown.diagnosis == "comparison_response_not_found"
 
 
 @pytest.mark.parametrize(

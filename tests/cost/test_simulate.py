@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.cost import Price, Usage, cost, simulate
+from rehydrate.cost import Price, Usage, cost, price_of, simulate
 from rehydrate.errors import InvalidArgumentError
 from tests.cost.segments import row, seg
 
 CLAUDE = Price(3, 15)
+GPT_56 = price_of("gpt-5.6-sol")
 GPT = Price(2, 8, read=0.25, write=1, write_1h=1, automatic=True, step_tokens=128)
 
 
@@ -110,9 +111,13 @@ def test_openai_keeps_every_prefix_unasked_in_steps_of_128_tokens():
     assert bill(first, row("abx"), price=GPT)[1] == (1_920, 0, 1_080)
 
 
-def test_an_automatic_cache_with_a_write_fee_writes_what_it_keeps():
-    price = Price(2, 10, automatic=True, step_tokens=128)
-    assert bill(row("abc"), row("abcd"), price=price) == [(0, 2_944, 56), (2_944, 1_024, 32)]
+def test_openai_from_gpt_5_6_on_keeps_what_ends_with_the_newest_message_to_the_token():
+    first, second = row("abc"), row("abcd")
+    assert bill(first, second, price=GPT_56) == [(0, 3_000, 0), (3_000, 1_000, 0)]
+    assert bill(second, first, second, price=GPT_56)[1:] == [(0, 3_000, 0), (4_000, 0, 0)]
+    assert bill(first, row("abx"), price=GPT_56)[1] == (0, 3_000, 0)  # no shorter prefix is kept
+    marked = row("abc", marks="a")  # Anthropic's marks say nothing here
+    assert bill(marked, row("axc", marks="a"), price=GPT_56)[1] == (0, 3_000, 0)
 
 
 def test_output_is_billed_and_the_input_apart_from_it():
@@ -163,7 +168,7 @@ def test_a_prompt_of_more_tokens_than_are_ever_billed_is_refused(tokens, price):
 
 def test_a_minimum_or_a_step_beyond_any_prompt_keeps_nothing():
     assert simulate([row("a", marks="a")] * 2, price=CLAUDE, minimum_tokens=2**70).total.read == 0
-    stepped = replace(CLAUDE, automatic=True, step_tokens=2**70)
+    stepped = replace(GPT, step_tokens=2**70)
     assert simulate([row("a")] * 2, price=stepped, minimum_tokens=0).total.read == 0
 
 
@@ -192,8 +197,9 @@ def jobs(draw):
     return marked, gaps[: len(marked) - 1]
 
 
-def slowly(prompts, gaps, minimum=1_024):
-    """The slow reference: its entries are the whole texts of prefixes."""
+def slowly(prompts, gaps, minimum=1_024, *, is_implicit=False):
+    """The slow reference: its entries are the whole texts of prefixes. An implicit mark is at the
+    end, and has no limit of blocks before it."""
     kept: dict[str, float] = {}
     now, rows = 0.0, []
     for prompt, gap in zip(prompts, [0, *gaps], strict=False):
@@ -202,10 +208,12 @@ def slowly(prompts, gaps, minimum=1_024):
         text = "".join(part.digest for part in prompt)
         size = [sum(part.tokens for part in prompt[:end]) for end in range(len(prompt) + 1)]
         marks = [n for n, part in enumerate(prompt, 1) if part.breakpoint and size[n] >= minimum]
+        if is_implicit:
+            marks = [len(prompt)] if size[-1] >= minimum else []
         seen = [
             end
             for mark in marks
-            for end in range(max(mark - 19, 1), mark + 1)
+            for end in range(1 if is_implicit else max(mark - 19, 1), mark + 1)
             if text[:end] in kept
         ]
         read, last = max(seen, default=0), max(marks, default=0)
@@ -219,9 +227,10 @@ def slowly(prompts, gaps, minimum=1_024):
 def test_the_bill_is_that_of_the_slow_and_obvious_cache(job):
     prompts, gaps = job
     assert bill(*prompts, gaps=gaps) == slowly(prompts, gaps)
+    assert bill(*prompts, gaps=gaps, price=GPT_56) == slowly(prompts, gaps, is_implicit=True)
 
 
-@given(jobs(), st.sampled_from([CLAUDE, GPT]))
+@given(jobs(), st.sampled_from([CLAUDE, GPT, GPT_56]))
 def test_every_token_is_billed_exactly_once(job, price):
     prompts, gaps = job
     done = simulate(prompts, price=price, gaps=gaps)

@@ -148,13 +148,16 @@ def test_spans_say_what_answers_cost(client_type: Any, streams: bool) -> None:
     assert [each[f"{USED}input_tokens"] for each in about] == [each.prompt for each in bills]
     assert [each[f"{USED}output_tokens"] for each in about] == [each.output for each in bills]
     read = [each[f"{USED}cache_read.input_tokens"] for each in about]
-    written = [each[f"{USED}cache_creation.input_tokens"] for each in about]
+    written = [each[f"{USED}cache_write.input_tokens"] for each in about]
     assert read == [each.read for each in bills]
     assert written == [each.written_5m + each.written_1h for each in bills]
     output = sum(each.output for each in bills)
     assert f'rehydrate_billed_tokens_total{{kind="output"}} {output}' in metrics
-    points = recorded.metrics()["gen_ai.client.token.usage"]
-    assert output in [point.sum for point in points]
+    metered = recorded.metrics()
+    (spent,) = metered["gen_ai.client.inference.operation.output_tokens"]
+    assert (spent.sum, spent.count) == (output, len(about))
+    (spent,) = metered["gen_ai.client.inference.usage.output_tokens"]
+    assert spent.value == output
 
 
 BILL = {"prompt_tokens": 900, "completion_tokens": 7, "total_tokens": 907}

@@ -131,7 +131,7 @@ class TurnStarted(Event, content=("query",)):
 
 
 @dataclass(frozen=True, slots=True)
-class PromptBuilt(Event):
+class PromptBuilt(Event, content=("summaries", "provider_summaries")):
     """A prompt is ready to send; and how much of it the provider's cache should have."""
 
     step: int
@@ -144,6 +144,12 @@ class PromptBuilt(Event):
     """Whether it begins with everything that the provider was asked to cache."""
     sections: int
     elapsed_ms: float
+    is_compacted: bool = False
+    """Whether it has a part of the conversation, or a summary of a part."""
+    summaries: tuple[str, ...] = ()
+    """The texts that tell the model what it does not see: the summary, and the outline of a cut."""
+    provider_summaries: tuple[str, ...] = ()
+    """The provider's own summaries in it; "" for one that is encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,7 @@ class TextDelta(Event, content=("text",)):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelReplied(Event, content=("text",)):
+class ModelReplied(Event, content=("text", "provider_summaries")):
     """The model replied, with an answer or tool calls."""
 
     step: int
@@ -182,6 +188,8 @@ class ModelReplied(Event, content=("text",)):
     model: str = ""
     response_id: str = ""
     text: str = ""
+    provider_summaries: tuple[str, ...] = ()
+    """The provider's own summaries in the reply; "" for one that is encrypted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ AgentConfig: what all turns of an `Interpreter` share; TurnLimits: the limits of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -23,8 +23,10 @@ from rehydrate._text import logged_type, plural, warn_once
 from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tools import Tool
+from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.context import Context
 from rehydrate.context.facts import ContextUsage
+from rehydrate.context.summaries import is_summary
 from rehydrate.context.thread import ToolHandler
 from rehydrate.cost.prices import Price
 from rehydrate.errors import (
@@ -118,7 +120,8 @@ class TurnLoop:
         self._context = context
         self._query = query
         self._time_range = time_range
-        self._record = events.TurnRecord(listeners, agent.price)
+        price = None if agent.price is None else agent.price.on()
+        self._record = events.TurnRecord(listeners, price)
         self._jit: ToolHandler | None = None
         self._section_ids: set[str] = set()
         """Sections that an event has named."""
@@ -221,7 +224,8 @@ class TurnLoop:
         started = time.perf_counter()
         time_range, self._time_range = self._time_range, None
         compiled = await self._context.aprompt(time_range=time_range)
-        prefix, self._context_usage = self._context.prefix, self._context.usage
+        prefix, usage = self._context.prefix, self._context.usage
+        self._context_usage = usage
         for trace in compiled.ir.meta.trace:
             if trace.name == "prune" and trace.changed:
                 self._record.emit(
@@ -229,15 +233,25 @@ class TurnLoop:
                 )
         for section in compiled.ir.sections:
             self._emit_section(section, late_bound=False)
+        summaries = tuple(
+            section.content
+            for section in compiled.ir.sections
+            if section.id == OUTLINE_ID or is_summary(section)
+            if isinstance(section.content, str)
+        )
+        provider_summaries = _provider_summaries(compiled.messages)
         self._record.emit(
             events.PromptBuilt(
                 step=self._record.steps + 1,
                 tokens=compiled.tokens,
-                upper_bound_tokens=self._context_usage.upper_bound_tokens,
+                upper_bound_tokens=usage.upper_bound_tokens,
                 shared_tokens=0 if prefix is None else prefix.shared_tokens,
                 is_prefix_kept=prefix is None or prefix.keeps_cached,
                 sections=len(compiled.ir.sections),
                 elapsed_ms=(time.perf_counter() - started) * 1e3,
+                is_compacted=usage.compactions > 0 or bool(provider_summaries),
+                summaries=summaries,
+                provider_summaries=provider_summaries,
             )
         )
         return compiled
@@ -272,6 +286,7 @@ class TurnLoop:
                 model=reply.model,
                 response_id=reply.id,
                 text=reply.text,
+                provider_summaries=_provider_summaries(reply.entries),
             )
         )
         if changed := reply.input_transformations:
@@ -415,3 +430,16 @@ class TurnLoop:
                 result=result.content,
             )
         )
+
+
+def _provider_summaries(messages: Sequence[Any]) -> tuple[str, ...]:
+    """Return the texts of a provider's summaries in its messages or items."""
+    blocks = [block for each in messages for block in _blocks(each)]
+    contents = [block.get("content") for block in blocks if block.get("type") == "compaction"]
+    return tuple(content if isinstance(content, str) else "" for content in contents)
+
+
+def _blocks(message: Any) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    blocks = [message, *content] if isinstance(content, (list, tuple)) else [message]
+    return [block for block in blocks if isinstance(block, Mapping)]

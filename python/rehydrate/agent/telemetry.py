@@ -1,10 +1,11 @@
-"""Telemetry: OpenTelemetry's spans and metrics, made from the events of turns.
+"""Telemetry: OpenTelemetry's spans and metrics, made from the events of turns and by memories.
 
-It follows the semantic conventions for generative AI, version 1.42.0-dev (github.com/
-open-telemetry/semantic-conventions-genai). They are in development; the general conventions had
-them until version 1.41.1. ``invoke_agent`` is a turn, ``chat {model}`` a request to the model,
-``execute_tool {name}`` a tool call, also of request_context. Names of our own begin with
-``rehydrate.``.
+It follows the semantic conventions for generative AI, v0.1.0 (github.com/
+open-telemetry/semantic-conventions-genai, as read on 2026-11-28), the first release of their own;
+the general conventions had them until version 1.41.1. They are in development, and no schema URL
+of v0.1.0 is known, so none is set. ``invoke_agent`` is a turn, ``chat {model}`` a request to the
+model, ``execute_tool {name}`` a tool call, also of request_context; those of a memory are in
+`traced_memory`. Names of our own begin with ``rehydrate.``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from rehydrate._check import check_type
 from rehydrate._native import (
     __version__,
     provider_name,
@@ -25,7 +29,7 @@ from rehydrate._native import (
     span_texts,
     usage_attributes,
 )
-from rehydrate._text import logged_type
+from rehydrate._text import logged_type, result_text
 from rehydrate.agent import events
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import MissingPackageError
@@ -36,19 +40,28 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
     from opentelemetry.util.types import AttributeValue
 
+    from rehydrate.agent.traced_memory import Content, Record
+    from rehydrate.memory.memory import Memory
+
 
 Attributes = Mapping[str, "AttributeValue"]
 
 _CALL_SECONDS = tuple(0.01 * 2**power for power in range(14))
 _TURN_SECONDS = tuple(0.1 * 2**power for power in range(13))
 _TOKENS = tuple(4**power for power in range(14))
+_OPERATION, _USAGE = "gen_ai.client.inference.operation.", "gen_ai.client.inference.usage."
 _HISTOGRAMS: Mapping[str, tuple[str, str, Sequence[float]]] = {
-    "gen_ai.client.token.usage": ("{token}", "Tokens used.", _TOKENS),
+    f"{_OPERATION}input_tokens": ("{token}", "Tokens of a prompt.", _TOKENS),
+    f"{_OPERATION}output_tokens": ("{token}", "Tokens of a reply.", _TOKENS),
     "gen_ai.client.operation.duration": ("s", "A model's reply.", _CALL_SECONDS),
     "gen_ai.invoke_agent.duration": ("s", "A turn.", _TURN_SECONDS),
     "gen_ai.execute_tool.duration": ("s", "A tool call.", _CALL_SECONDS),
 }
 _COUNTERS = {
+    f"{_USAGE}input_tokens": ("{token}", "Tokens of prompts, cached ones too."),
+    f"{_USAGE}output_tokens": ("{token}", "Tokens of replies."),
+    f"{_USAGE}cache_read.input_tokens": ("{token}", "Tokens that the cache had."),
+    f"{_USAGE}cache_write.input_tokens": ("{token}", "Tokens written to the cache."),
     "rehydrate.late_bound.tokens": ("{token}", "Context that models asked for."),
     "rehydrate.compactions": ("{compaction}", "Histories that were made shorter."),
     "rehydrate.prefix.breaks": ("{prompt}", "Prompts that lost what was cached."),
@@ -62,6 +75,8 @@ _OF_DURATIONS = {
 """The attributes that the metrics of an operation have of its span. A conversation's id is not one:
 each would be one more time series."""
 NS_PER_SECOND = 1_000_000_000
+_POSTGRES_PORT = 5432
+"""That of a server whose URL has none."""
 _log = logging.getLogger(__name__)
 
 
@@ -75,6 +90,7 @@ class OpenSpan:
     metric_attributes: dict[str, AttributeValue]
     """The attributes of its duration in the metrics."""
     has_text: bool = False
+    usage: Usage = Usage()  # noqa: RUF009  it is a tuple
 
 
 def class_name(error: BaseException) -> str:
@@ -85,8 +101,7 @@ def class_name(error: BaseException) -> str:
 
 
 _COMPACTED = "gen_ai.conversation.compacted"
-"""Set for a request whose history was compacted; it is true or not there."""
-SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
+"""Set for a request that sends a compacted view of the conversation; it is true or not there."""
 
 _NO_ERROR = ("answer", "length", "refusal")
 """Values of `Turn.stopped` that are not errors of the turn."""
@@ -105,6 +120,8 @@ class _RunningTurn:
     parent: _RunningTurn | None
     """The turn of the same Telemetry that runs this one: an agent may be a tool of another."""
     chat: OpenSpan | None = None
+    is_compacted: bool = False
+    """Whether the last prompt is a compacted view of the conversation."""
     tools: dict[str, OpenSpan] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     """Totals for the turn's span, by attribute name."""
@@ -130,7 +147,7 @@ class Telemetry:
     turn begins. During a request to the model or a tool call, its span is the current one.
     ``agent`` is the agent's name. With ``content`` the spans hold queries, replies, arguments and
     results; without it, numbers, names and ids only. To send spans to two places, give the provider
-    two processors.
+    two processors. `trace_memory` makes spans of what a memory is asked.
 
     It never raises during a turn: an error of an exporter or a span processor is logged once.
     Raises MissingPackageError without opentelemetry-api (``pip install rehydrate[telemetry]``).
@@ -160,8 +177,8 @@ class Telemetry:
                 "rehydrate[telemetry]", "makes OpenTelemetry's spans"
             ) from None
         self._context, self._trace = context, trace
-        self._tracer = trace.get_tracer("rehydrate", __version__, tracer_provider, SCHEMA_URL)
-        meter = metrics.get_meter("rehydrate", __version__, meter_provider, SCHEMA_URL)
+        self._tracer = trace.get_tracer("rehydrate", __version__, tracer_provider)
+        meter = metrics.get_meter("rehydrate", __version__, meter_provider)
         self._histograms = {
             name: meter.create_histogram(
                 name, unit, about, explicit_bucket_boundaries_advisory=buckets
@@ -277,25 +294,89 @@ class Telemetry:
             if is_compacted:
                 self._counters["rehydrate.left_out.tokens"].add(before_tokens - tokens, named)
             if usage is not None:
-                self._record_usage(opened, usage)
+                self._set_usage(opened, usage)
             self._end(opened, error)
         except Exception:
             self._log_failure()
+
+    def trace_memory(self, memory: Memory) -> Memory:
+        """Return the same memory, each operation of which is a span: ``search_memory``,
+        ``create_memory``, ``update_memory`` and ``delete_memory``, a child of the span that is
+        current.
+
+        ``memory`` is any `Memory`, of a file, a server or a store of yours; it goes on without
+        spans. The namespace is the store's id. With ``content`` the spans hold the query and the
+        records, without their secrets.
+
+        >>> import tempfile
+        >>> from rehydrate import Memory
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Telemetry().trace_memory(Memory.open(f"{folder}/memory.db")) as memory:
+        ...         added = memory.add("Staging listens on 8443.", namespace="alice")
+        ...         memory.search("staging", namespace="alice")[0].snippet
+        'Staging listens on 8443.'
+        """
+        from rehydrate.agent.traced_memory import TracedMemory
+        from rehydrate.memory.memory import Memory
+
+        check_type("memory", memory, Memory, "pass a rehydrate.Memory")
+        return TracedMemory.of(memory, self._memory_span)
+
+    @contextmanager
+    def _memory_span(self, operation: str, namespace: str | None, place: str) -> Iterator[Record]:
+        """Hold the span of an operation open, as the current one."""
+        opened = token = None
+        about: dict[str, AttributeValue] = {"gen_ai.memory.store.id": namespace or ""}
+        try:
+            server = urlsplit(place) if "://" in place else None
+            if server is not None and server.hostname:
+                about["server.address"] = server.hostname
+                about["server.port"] = server.port or _POSTGRES_PORT
+            outer = self._context.get_current()
+            opened = self._start(operation, "", outer, about, is_remote=server is not None)
+            token = self._context.attach(self._trace.set_span_in_context(opened.span, outer))
+        except Exception:
+            self._log_failure()
+
+        def record(attributes: Attributes, content: Content | None = None) -> None:
+            try:
+                if opened is None or not opened.span.is_recording():
+                    return
+                opened.span.set_attributes(attributes)
+                if self._content and content is not None:
+                    texts = {name: result_text(each) for name, each in content().items()}
+                    opened.span.set_attributes(texts)
+            except Exception:
+                self._log_failure()
+
+        error = ""
+        try:
+            yield record
+        except BaseException as raised:
+            error = class_name(raised)
+            raise
+        finally:
+            if token is not None:
+                self._context.detach(token)
+            if opened is not None:
+                self._end(opened, error)
 
     # Requests to the model
 
     def _start_request(self, turn: _RunningTurn, event: events.PromptBuilt) -> None:
         self._end_chat(turn, "_OTHER")
+        turn.is_compacted = event.is_compacted
         chat = self._start_chat(turn, time.time_ns())
         if not event.is_prefix_kept:
             turn.count("prefix.breaks")
             self._counters["rehydrate.prefix.breaks"].add(1, turn.span.metric_attributes)
-        if turn.counts.get("compactions"):
-            chat.span.set_attribute(_COMPACTED, True)
         chat.span.set_attributes(span_attributes(event))
+        self._record_content(chat, event)
 
     def _start_chat(self, turn: _RunningTurn, start_ns: int) -> OpenSpan:
         attributes = span_attributes(turn.started)
+        if turn.is_compacted:
+            attributes = {**attributes, _COMPACTED: True}
         turn.chat = chat = self._start(
             "chat", turn.started.model, turn.context, attributes, start_ns
         )
@@ -324,14 +405,30 @@ class Telemetry:
         self._record_content(chat, event)
         if event.model:
             chat.metric_attributes["gen_ai.response.model"] = event.model
-        self._record_usage(chat, event.usage)
+        self._set_usage(chat, event.usage)
         self._end_chat(turn)
 
-    def _record_usage(self, chat: OpenSpan, usage: Usage) -> None:
+    def _set_usage(self, chat: OpenSpan, usage: Usage) -> None:
+        chat.usage = usage
         chat.span.set_attributes(usage_attributes(usage))
-        tokens = self._histograms["gen_ai.client.token.usage"]
-        for kind, count in (("input", usage.input), ("output", usage.output)):
-            tokens.record(count, {**chat.metric_attributes, "gen_ai.token.type": kind})
+
+    def _count_usage(self, usage: Usage, attributes: Attributes) -> None:
+        """Record the tokens of a request that has ended: 0 where the provider told none.
+
+        No provider's usage is read by modality, so it is unknown.
+        """
+        counts = {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cache_read.input_tokens": usage.read,
+            "cache_write.input_tokens": usage.written + usage.written_1h,
+        }
+        for name, count in counts.items():
+            if (histogram := self._histograms.get(f"{_OPERATION}{name}")) is not None:
+                histogram.record(count, attributes)
+            without_error = {key: each for key, each in attributes.items() if key != "error.type"}
+            modality = {**without_error, "gen_ai.token.modality": "unknown"}
+            self._counters[f"{_USAGE}{name}"].add(count, modality)
 
     def _end_chat(self, turn: _RunningTurn, error: str = "") -> None:
         chat, turn.chat = turn.chat, None
@@ -395,6 +492,8 @@ class Telemetry:
         parent: Context,
         attributes: Attributes,
         start_ns: int = 0,
+        *,
+        is_remote: bool = False,
     ) -> OpenSpan:
         """Start a span; it does not become the current one."""
         kinds = self._trace.SpanKind
@@ -404,11 +503,11 @@ class Telemetry:
         span = self._tracer.start_span(
             f"{operation} {subject}".rstrip(),
             context=parent,
-            kind=kinds.CLIENT if operation == "chat" else kinds.INTERNAL,
+            kind=kinds.CLIENT if is_remote or operation == "chat" else kinds.INTERNAL,
             attributes=every,
             start_time=start_ns,
         )
-        measured = {name: every[name] for name in _OF_DURATIONS[operation] if name in every}
+        measured = {name: every[name] for name in _OF_DURATIONS.get(operation, ()) if name in every}
         return OpenSpan(span, operation, start_ns, measured)
 
     def _end(self, opened: OpenSpan, error: str = "") -> None:
@@ -422,7 +521,10 @@ class Telemetry:
                 opened.span.set_status(self._trace.StatusCode.ERROR)
             seconds = (end_ns - opened.start_ns) / NS_PER_SECOND
             name = "client.operation" if opened.operation == "chat" else opened.operation
-            self._histograms[f"gen_ai.{name}.duration"].record(seconds, attributes)
+            if (duration := self._histograms.get(f"gen_ai.{name}.duration")) is not None:
+                duration.record(seconds, attributes)
+            if opened.operation == "chat":
+                self._count_usage(opened.usage, attributes)
             opened.span.end(end_ns)
         except Exception:
             self._log_failure()
@@ -439,3 +541,12 @@ class Telemetry:
             self._has_failed = True
             name = logged_type(error, "telemetry")
             _log.warning("telemetry failed (%s), and goes on; this is said once", name)
+
+
+def program_telemetry() -> Telemetry | None:
+    """Return a recorder for the program's own providers if OpenTelemetry is installed, such as
+    those that `opentelemetry-instrument` sets. Without providers it records nothing."""
+    try:
+        return Telemetry()
+    except MissingPackageError:
+        return None

@@ -107,6 +107,7 @@ def _mcp(options: argparse.Namespace) -> None:
     needs_namespace = options.memory is not None or options.threads is not None
     if needs_namespace and not (options.namespace or "").strip():
         raise Failure("--memory and --threads need --namespace NAME: whose they are")
+    from rehydrate.agent.telemetry import program_telemetry
     from rehydrate.integrations.mcp_server.stores import Stores
 
     stores = Stores(
@@ -114,6 +115,7 @@ def _mcp(options: argparse.Namespace) -> None:
         threads=options.threads,
         namespace=options.namespace or "",
         has_sessions=not options.no_sessions,
+        telemetry=program_telemetry(),
     )
     serve(stores, options.tools or TOOLS, options.http)
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from typing import TYPE_CHECKING
 
 from rehydrate.cli.memory_store import SERVER
 from rehydrate.cli.options import PORT, Commands, option, whole_number
 from rehydrate.cli.terminal import say, write
-from rehydrate.errors import MissingPackageError
-
-if TYPE_CHECKING:
-    from rehydrate.agent.telemetry import Telemetry
 
 _CACHE_BYTES = 16 << 20
 """Size of the cache of texts: enough for 300 conversations of 50,000 tokens at the same time."""
@@ -55,6 +50,7 @@ http://127.0.0.1:8787/rehydrate/ shows it.
 """,
 )
 def _proxy(options: argparse.Namespace) -> None:
+    from rehydrate.agent.telemetry import program_telemetry
     from rehydrate.context.threads import Threads
     from rehydrate.integrations.proxy import app
     from rehydrate.integrations.proxy.kept import LOGGER
@@ -71,7 +67,7 @@ def _proxy(options: argparse.Namespace) -> None:
         upstreams,
         is_dry_run=options.dry_run,
         is_storing=threads is not None,
-        telemetry=_telemetry(),
+        telemetry=program_telemetry(),
     )
     bound = app.bound_socket(options.port, options.host)
     host = f"[{options.host}]" if ":" in options.host else options.host
@@ -83,17 +79,6 @@ def _proxy(options: argparse.Namespace) -> None:
     finally:
         if threads is not None:
             threads.close()
-
-
-def _telemetry() -> Telemetry | None:
-    """Return a recorder of requests if OpenTelemetry is installed: for `opentelemetry-instrument`
-    or another that sets the providers. Without them it records nothing."""
-    from rehydrate.agent.telemetry import Telemetry
-
-    try:
-        return Telemetry()
-    except MissingPackageError:
-        return None
 
 
 def _log(name: str, is_quiet: bool) -> None:

@@ -107,8 +107,9 @@ def prefix_report(
     """Compare a prompt with the one that was sent before it.
 
     ``response`` is the provider's answer to the current prompt, as a mapping: its usage says what
-    the cache served in fact, and Anthropic's cache diagnostics, if the request asked for them
-    with ``diagnostics={"previous_message_id": ...}``, say why it served no more.
+    the cache served in fact, and cache diagnostics say why it served no more, if the request asked
+    for them: Anthropic's with ``diagnostics={"previous_message_id": ...}``, OpenAI Responses' with
+    ``prompt_cache_options={"comparison_response_id": ...}``.
 
     ``price``, or that of ``model``, or that of the current prompt's model if the table has it,
     gives the cost of a break. Cache marks are not part of a prefix: they may move without breaking
@@ -165,7 +166,12 @@ def _read_response(response: Mapping[str, Any] | None) -> tuple[Usage | None, st
         )
     reason = (response.get("diagnostics") or {}).get("cache_miss_reason") or {}
     missed = reason.get("cache_missed_input_tokens") or 0
-    return Usage.billed(usage), str(reason.get("type") or ""), int(missed)
+    diagnosis = reason.get("type") or ""
+    if found := response.get("prompt_cache_diagnostics"):
+        missed = found.get("cache_missed_tokens") or 0
+        diagnosis = found.get("reason") or found["type"]
+        diagnosis = "" if diagnosis == "cache_hit" else diagnosis
+    return Usage.billed(usage), str(diagnosis), int(missed)
 
 
 def _is_other_model(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate import _native
@@ -35,6 +36,8 @@ class Price:
 
     >>> Price(input=3, output=15).write
     1.25
+    >>> Price(2, 10, then=(date(2026, 12, 1), Price(4, 20))).on(date(2026, 12, 1)).input
+    4
     """
 
     input: float
@@ -47,15 +50,18 @@ class Price:
     write_1h: float = 2.0
     """The same for an hour."""
     automatic: bool = False
-    """Whether the provider caches every prefix by itself (OpenAI), or only those that end at a
-    breakpoint (Anthropic)."""
+    """Whether the provider caches by itself, or only prefixes that end at a breakpoint (Anthropic).
+    By itself it caches every prefix; where a write has a fee (OpenAI from GPT-5.6), what ends with
+    the newest message."""
     step_tokens: int = 1
-    """The step in tokens in which an automatic cache is read."""
+    """The step in tokens in which every prefix is read."""
     long_tokens: int | None = None
     """A request with more input tokens is billed by the next two, all of it; None: none is."""
     long_input: float = 2.0
     """The factor of a long request's input price, its reads and its writes."""
     long_output: float = 1.5
+    then: tuple[date, Price] | None = None
+    """The day (in UTC) from which another price holds, and that price; None: no change is known."""
 
     def __post_init__(self) -> None:
         """Refuse a value that cannot be a price."""
@@ -68,6 +74,21 @@ class Price:
                 )
         check_whole("price: step_tokens", self.step_tokens, 1)
         check_whole("price: long_tokens", self.long_tokens, 1, or_none=True)
+        if self.then is not None:
+            remedy = "pass None, or (datetime.date(...), Price(...))"
+            check_type("price: then", self.then, tuple, remedy)
+            if tuple(map(type, self.then)) != (date, Price):
+                raise InvalidArgumentError(f"price: then is {shown(self.then)}; {remedy}")
+
+    def on(self, day: date | None = None) -> Price:
+        """Return the price that holds on this day (None: today, in UTC): this one, or one after
+        it."""
+        if day is not None and type(day) is not date:
+            raise InvalidArgumentError(f"on is {shown(day)}; pass a datetime.date, or None")
+        if self.then is None:
+            return self
+        start, later = self.then
+        return self if (day or datetime.now(UTC).date()) < start else later.on(day)
 
     def write_share(self, ttl: Ttl) -> float:
         """Share of the input price for a token that is cached for this time."""
@@ -82,9 +103,10 @@ def _openai(
     long_tokens: int | None = None,
     write: float = 1.0,
 ) -> Price:
-    """Return a price of OpenAI's. Writes have a fee from GPT-5.6 on
+    """Return a price of OpenAI's. From GPT-5.6 on writes have a fee, and nothing is rounded
     (https://developers.openai.com/api/docs/guides/prompt-caching)."""
-    return Price(input, output, read, write, write, True, 128, long_tokens)
+    step = 128 if write == 1.0 else 1
+    return Price(input, output, read, write, write, True, step, long_tokens)
 
 
 def _google(
@@ -92,10 +114,13 @@ def _google(
     output: float,
     read: float = 0.1,
     long_tokens: int | None = None,
+    then: tuple[date, Price] | None = None,
 ) -> Price:
     """Return a price of Gemini's, cached by itself; the storage of cached content is not in it."""
-    return Price(input, output, read, 1.0, 1.0, automatic=True, long_tokens=long_tokens)
+    return Price(input, output, read, 1.0, 1.0, True, long_tokens=long_tokens, then=then)
 
+
+_FLASH = _google(0.75, 3.75, then=(date(2027, 1, 1), _google(1.5, 7.5)))
 
 PRICES: dict[str, Price] = {
     "claude-fable-5-2": Price(8, 40, read=0.025),
@@ -144,10 +169,10 @@ PRICES: dict[str, Price] = {
     "gpt-4o-mini": _openai(0.15, 0.6, 0.5),
     "o3": _openai(2, 8, 0.25),
     "o4-mini": _openai(1.1, 4.4, 0.25),
-    "gemini-4-argon": _google(2, 10, 0.05),  # from 2026-12-01: 4 and 20
-    "gemini-3.8-flash": _google(0.75, 3.75),  # from 2027-01-01: 1.5 and 7.5, and so the next two
-    "gemini-3.7-flash": _google(0.75, 3.75),
-    "gemini-3.6-flash": _google(0.75, 3.75),
+    "gemini-4-argon": _google(2, 10, 0.05, then=(date(2026, 12, 1), _google(4, 20, 0.05))),
+    "gemini-3.8-flash": _FLASH,
+    "gemini-3.7-flash": _FLASH,
+    "gemini-3.6-flash": _FLASH,
     "gemini-3.5-flash": _google(1.5, 9),
     "gemini-3.5-flash-lite": _google(0.3, 2.5),
     "gemini-3.1-pro-preview": _google(2, 12, long_tokens=200_000),
@@ -155,7 +180,8 @@ PRICES: dict[str, Price] = {
     "gemini-2.5-flash": _google(0.3, 2.5),
     "gemini-2.5-flash-lite": _google(0.1, 0.4),
 }
-"""List prices by model, `AS_OF`; those of batches and fast modes differ."""
+"""List prices by model, `AS_OF`, with the changes announced by then; those of batches and fast
+modes differ."""
 
 MINIMUM_PREFIX: dict[str, int] = {
     "claude-fable-5-1": 512,
@@ -174,17 +200,33 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-haiku-4-5": 4_096,
     "claude-3-5-haiku": 2_048,
     "claude-3-haiku": 2_048,
+    # https://ai.google.dev/gemini-api/docs/caching, as of 2026-10-13.
+    "gemini-4-argon": 4_096,
+    "gemini-3.8-flash": 4_096,
+    "gemini-3.7-flash": 4_096,
+    "gemini-3.6-flash": 4_096,
+    "gemini-3.5-flash": 4_096,
+    "gemini-3.1-pro-preview": 4_096,
+    "gemini-2.5-pro": 2_048,
+    "gemini-2.5-flash": 2_048,
 }
 """The minimum tokens of a cached prefix, by model; others: `USUAL_MINIMUM_PREFIX`."""
 
 
-def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
+def price_of(
+    model: str, prices: Mapping[str, Price] | None = None, *, on: date | None = None
+) -> Price:
     """Return the price of a model by its name, with or without vendor, date and revision.
 
+    ``prices`` is the table, None: `PRICES`. ``on`` is the day of the request, None: today in UTC.
     Raises InvalidArgumentError for a model that the table lacks.
 
     >>> price_of("anthropic/claude-sonnet-4-5-20250929").input
     3
+    >>> price_of("gemini-4-argon", on=date(2026, 11, 30)).input
+    2
+    >>> price_of("gemini-4-argon", on=date(2026, 12, 1)).input
+    4
     """
     table = PRICES if prices is None else prices
     if prices is not None:
@@ -195,7 +237,7 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
             f"no price is known of model {shown(model)}; pass price=Price(input=..., output=...), "
             "or add it to rehydrate.cost.PRICES"
         )
-    return row
+    return row.on(on)
 
 
 def minimum_prefix(model: str) -> int:

@@ -1,9 +1,10 @@
 """Simulation of a provider's cache: `simulate` bills prompts.
 
 An Anthropic cache keeps the prefixes that end at a breakpoint, and looks for one from each
-breakpoint back over 20 content blocks. An OpenAI cache keeps every prefix, in steps of 128 tokens.
-Both keep nothing shorter than the model's minimum, and drop a prefix that was not used for its time
-to live; reading it restarts that time.
+breakpoint back over 20 content blocks. OpenAI's and Gemini's keep every prefix, OpenAI's in steps
+of 128 tokens; from GPT-5.6 on, OpenAI's keeps the one that ends with the newest message. All keep
+nothing shorter than the model's minimum, and drop a prefix that was not used for its time to live;
+reading it restarts that time.
 """
 
 from __future__ import annotations
@@ -94,11 +95,12 @@ def simulate(
     of another length.
 
     ``policy`` is how the provider caches (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI only
-    caches prefixes that end at one of them (``ttl="30m"``). With ``cached_content`` Gemini has the
-    tools and the system text already; its storage is not billed here. Above ``compact_at``
-    Anthropic reads the prompt once more and writes a summary of 2,000 tokens, which later prompts
-    have instead of the summarised messages. Above ``clear_tool_uses_at`` it leaves the results of
-    old calls out; that needs compiled prompts, in which they can be seen.
+    caches prefixes that end at one of them. (Its ``ttl`` is "30m" from GPT-5.6 on.) With
+    ``cached_content`` Gemini has the tools and the system text already; its storage is not billed
+    here. Above ``compact_at`` Anthropic reads the prompt once more and writes a summary of 2,000
+    tokens, which later prompts have instead of the summarised messages. Above
+    ``clear_tool_uses_at`` it leaves the results of old calls out; that needs compiled prompts, in
+    which they can be seen.
 
     Unknowns are assumed at their best: no entry is lost to load, and every breakpoint in a prompt
     counts as used.

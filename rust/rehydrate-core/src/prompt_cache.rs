@@ -1,8 +1,8 @@
 //! A provider's cache of the prompts that it was sent: the tokens of each that it reads and writes.
 //!
 //! A cache with marks keeps the prefixes that end at one, and looks for one from each mark back over some blocks. An
-//! automatic one keeps every prefix, in steps. Both keep nothing shorter than a minimum, and drop a prefix that was not used for
-//! its time to live; reading it restarts that time.
+//! automatic one keeps every prefix, in steps, and writes for free. Both keep nothing shorter than a minimum, and drop a prefix
+//! that was not used for its time to live; reading it restarts that time.
 mod shortened;
 
 use std::borrow::Cow;
@@ -28,8 +28,6 @@ pub struct Rules {
     pub minimum: i64,
     /// The step in tokens in which an automatic cache is read.
     pub step: i64,
-    /// Whether writing costs more than not writing.
-    pub has_fee: bool,
 }
 
 /// A part of a prompt.
@@ -130,12 +128,10 @@ impl PromptCache {
     fn send_whole(&mut self, prefixes: &[Prefix]) -> (i64, i64) {
         let shared = prefixes.iter().take_while(|prefix| self.has(**prefix)).last();
         let read = self.kept_of(shared.map_or(0, |prefix| prefix.tokens));
-        // Tokens after the last step are not cached, so writing them is never billed.
-        let total = self.kept_of(prefixes.last().map_or(0, |prefix| prefix.tokens));
         for &prefix in prefixes {
             self.keep(prefix);
         }
-        (read, if self.rules.has_fee { (total - read).max(0) } else { 0 })
+        (read, 0)
     }
 
     fn kept_of(&self, tokens: i64) -> i64 {
@@ -156,8 +152,7 @@ impl PromptCache {
 mod tests {
     use super::*;
 
-    const MARKED: Rules =
-        Rules { automatic: false, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1, has_fee: true };
+    const MARKED: Rules = Rules { automatic: false, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1 };
 
     fn segment(digest: &str, tokens: i64, marked: bool) -> Segment<'_> {
         Segment { digest: digest.into(), tokens, blocks: 1, marked, is_message: true }
@@ -177,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_automatic_cache_reads_in_steps() {
-        let mut cache = PromptCache::new(Rules { automatic: true, step: 128, has_fee: false, ..MARKED });
+        let mut cache = PromptCache::new(Rules { automatic: true, step: 128, ..MARKED });
         let first = [segment("a", 1_500, false), segment("b", 100, false)];
         assert_eq!(cache.send(&first, 0.0).unwrap(), (0, 0));
         assert_eq!(cache.send(&[first[0].clone(), segment("c", 100, false)], 1.0).unwrap(), (1_408, 0));

@@ -58,6 +58,8 @@ type Segment = (Text, Text, Whole, Text, Text, i64, bool);
 
 struct State {
     cache: core::PromptCache,
+    /// The provider sets a mark itself: at the end of the newest message.
+    is_implicit: bool,
     shortened: Shortened,
     /// The provider holds tools and system text.
     has_content: bool,
@@ -74,7 +76,15 @@ impl State {
         results: &[usize],
         mut after: f64,
     ) -> Result<(Option<Use>, Use), Error> {
-        let sent = self.shortened.sent(segments, results);
+        let mut sent = self.shortened.sent(segments, results);
+        if self.is_implicit {
+            for prompt in [Some(&mut sent.answered), sent.summarized.as_mut()].into_iter().flatten() {
+                let last = prompt.len();
+                for (number, segment) in (1..).zip(prompt) {
+                    segment.marked = number == last;
+                }
+            }
+        }
         let mut used = |segments: &[core::Segment<'_>]| -> Result<Use, Error> {
             let (read, written) = self.cache.send(segments, after)?;
             after = 0.0;
@@ -108,16 +118,24 @@ impl PromptCache {
         let lifetimes = price.py().import("rehydrate.cost.prices")?.getattr("TTL_SECONDS")?;
         let automatic: bool = price.getattr("automatic")?.extract()?;
         let is_explicit = automatic && policy.is_explicit;
+        // Where a write has a fee (OpenAI from GPT-5.6), one prefix is written: up to the newest message.
+        let has_fee = price.call_method1("write_share", (ttl,))?.extract::<f64>()? != 1.0;
+        let is_implicit = automatic && has_fee && !is_explicit;
         let rules = Rules {
-            automatic: automatic && !is_explicit,
-            lookback: if is_explicit { 1 } else { LOOKBACK },
+            automatic: automatic && !is_explicit && !is_implicit,
+            lookback: if is_implicit {
+                MAX_COUNT
+            } else if is_explicit {
+                1
+            } else {
+                LOOKBACK
+            },
             lifetime: lifetimes.get_item(ttl)?.extract()?,
             minimum: minimum.0,
             step: price.getattr("step_tokens")?.extract::<Whole>()?.0,
-            has_fee: price.call_method1("write_share", (ttl,))?.extract::<f64>()? != 1.0,
         };
         let (cache, shortened) = (core::PromptCache::new(rules), Shortened::new(policy.shortening));
-        let state = Mutex::new(State { cache, shortened, has_content: policy.has_content });
+        let state = Mutex::new(State { cache, is_implicit, shortened, has_content: policy.has_content });
         Ok(Self { state, is_for_an_hour: ttl == "1h" })
     }
 

@@ -73,7 +73,10 @@ pub fn span_attributes<'py>(event: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
         "turn_ended" => {
             let turn = event.getattr("turn")?;
             let made = fields(&turn, TURN)?;
-            made.update(usage_attributes(&turn.getattr("usage")?)?.as_mapping())?;
+            // Without the cache's: those of a turn would be sums over models.
+            let usage = turn.getattr("usage")?;
+            made.set_item("gen_ai.usage.input_tokens", usage.getattr("input")?)?;
+            made.set_item("gen_ai.usage.output_tokens", usage.getattr("output")?)?;
             made
         }
         _ => PyDict::new(event.py()),
@@ -86,30 +89,50 @@ pub fn span_attributes<'py>(event: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
 pub fn span_texts<'py>(event: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
     let _running = Running::begin();
     let py = event.py();
-    let message = |role: &str, text: Any<'py>| {
-        let part = dict!(py, "type": "text", "content": text);
-        PyResult::Ok(dict!(py, "role": role, "parts": [part]))
+    let text_part = |text: Any<'py>| PyResult::Ok(dict!(py, "type": "text", "content": text));
+    let summaries = |field: &str| {
+        let texts = event.getattr(field)?.extract::<Vec<Any<'py>>>()?;
+        let parts = texts.into_iter().map(|text| match text.is_truthy()? {
+            true => PyResult::Ok(dict!(py, "type": "compaction", "content": text)),
+            false => Ok(dict!(py, "type": "compaction")), // encrypted
+        });
+        parts.collect::<PyResult<Vec<_>>>()
     };
+    let message = |role: &str, parts: Vec<Bound<'py, PyDict>>| PyResult::Ok(dict!(py, "role": role, "parts": parts));
     let texts = PyDict::new(py);
     let add = |name: &str, value: Any<'py>| {
         texts.set_item(name, py.import("rehydrate._text")?.getattr("result_text")?.call1((value,))?)
     };
-    let list = |message: Bound<'py, PyDict>| [message].into_pyobject(py).map(Bound::into_any);
+    let list = |messages: Vec<Bound<'py, PyDict>>| messages.into_pyobject(py);
     match name(event)?.as_ref() {
         "turn_started" => {
             let query = event.getattr("query")?;
             if !query.is_none() {
-                add("gen_ai.input.messages", list(message("user", query)?)?)?;
+                add("gen_ai.input.messages", list(vec![message("user", vec![text_part(query)?])?])?)?;
+            }
+        }
+        "prompt_built" => {
+            let mut messages = Vec::new();
+            for (role, field) in [("assistant", "provider_summaries"), ("user", "summaries")] {
+                let parts = summaries(field)?;
+                if !parts.is_empty() {
+                    messages.push(message(role, parts)?);
+                }
+            }
+            if !messages.is_empty() {
+                add("gen_ai.input.messages", list(messages)?)?;
             }
         }
         "model_replied" => {
-            let message = message("assistant", event.getattr("text")?)?;
+            let mut parts = summaries("provider_summaries")?;
+            parts.push(text_part(event.getattr("text")?)?);
+            let message = message("assistant", parts)?;
             message.set_item("finish_reason", finish_reason(event)?)?;
-            add("gen_ai.output.messages", list(message)?)?;
+            add("gen_ai.output.messages", list(vec![message])?)?;
         }
         "turn_ended" => {
-            let message = message("assistant", event.getattr("turn")?.getattr("answer")?)?;
-            add("gen_ai.output.messages", list(message)?)?;
+            let parts = vec![text_part(event.getattr("turn")?.getattr("answer")?)?];
+            add("gen_ai.output.messages", list(vec![message("assistant", parts)?])?)?;
         }
         "tool_started" => add("gen_ai.tool.call.arguments", event.getattr("arguments")?)?,
         "tool_ended" => add("gen_ai.tool.call.result", event.getattr("result")?)?,
@@ -128,7 +151,7 @@ pub fn usage_attributes<'py>(usage: &Any<'py>) -> PyResult<Bound<'py, PyDict>> {
         "gen_ai.usage.input_tokens": usage.getattr("input")?,
         "gen_ai.usage.output_tokens": usage.getattr("output")?,
         "gen_ai.usage.cache_read.input_tokens": usage.getattr("read")?,
-        "gen_ai.usage.cache_creation.input_tokens": written,
+        "gen_ai.usage.cache_write.input_tokens": written,
     ))
 }
 

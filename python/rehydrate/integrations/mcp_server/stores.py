@@ -20,6 +20,7 @@ from rehydrate.integrations.mcp_server.session_index import (
 from rehydrate.memory.store import is_server, verify_place
 
 if TYPE_CHECKING:
+    from rehydrate.agent.telemetry import Telemetry
     from rehydrate.context.jit import ThreadReader
     from rehydrate.context.threads import StoredThreadInfo, Threads
     from rehydrate.memory.memory import Memory
@@ -44,16 +45,19 @@ class Stores:
         namespace: str = "",
         has_sessions: bool = True,
         environ: Mapping[str, str] = os.environ,
+        telemetry: Telemetry | None = None,
     ) -> None:
         """Take files, or URLs of servers; nothing is opened yet.
 
-        ``environ`` says where transcripts are.
+        ``environ`` says where transcripts are. ``telemetry`` makes spans of what the memory is
+        asked.
         """
         self._memory_place = None if memory is None else verify_place(memory)
         self._threads_place = None if threads is None else verify_place(threads)
         self._namespace = namespace
         self._has_sessions = has_sessions
         self._environ = environ
+        self._telemetry = telemetry
         self._memory: Memory | None = None
         self._threads: Threads | None = None
         self._sessions: SessionIndex | None = None
@@ -79,7 +83,9 @@ class Stores:
             if self._memory is None:
                 if self._memory_place is None:
                     raise _not_configured("memory", "--memory FILE --namespace NAME")
-                self._memory = Memory.open(self._memory_place, namespace=self._namespace)
+                memory = Memory.open(self._memory_place, namespace=self._namespace)
+                traced = self._telemetry
+                self._memory = memory if traced is None else traced.trace_memory(memory)
             return self._memory
 
     def threads(self) -> Threads:
