@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rehydrate.cost.prefix import PrefixReport
     from rehydrate.prompt.ir import CompiledPrompt
 
+UNTIL = "summarised_until"
+"""The key of a summary's metadata, the index of the first entry that it is not of."""
 Same = Callable[[Any, Any], bool]
 """Whether two entries say the same."""
 
@@ -302,3 +304,8 @@ class PromptState(NamedTuple):
     def shown(self) -> PromptIR:
         """The IR of the last prompt; an empty one before the first."""
         return PromptIR() if self.ir is None else self.ir
+
+    @property
+    def summarised_until(self) -> int:
+        """The index of the first entry that the prompt's summary is not of."""
+        return max([each.metadata.get(UNTIL, 0) for each in self.shown.sections], default=0)
