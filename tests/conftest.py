@@ -10,10 +10,11 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import re
 import signal
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,11 @@ from tests.sizes import PROFILE
 
 if TYPE_CHECKING:
     from tools.convert import Conversion
+
+LEFT_OUT = (
+    r"rehydrate\[(hosts|lab|postgres)\] is not installed|is not installed, which brings rehydrate\."
+)
+"""A distribution that is missing. In a checkout all of them are there."""
 
 # No deadline and no "too slow": a busy machine is not a bug.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
@@ -73,6 +79,26 @@ def postgres(postgres_server: str) -> Iterator[str]:
     url = borrow_database(postgres_server)
     yield url
     give_back(url)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Any, Any]:
+    """Skip a file that needs another distribution where wheels are tested alone."""
+    report = yield
+    if report.failed and (found := re.search(LEFT_OUT, str(report.longrepr))):
+        report.outcome, report.longrepr = "skipped", (str(report.nodeid), 0, found[0])
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, Any]:
+    """Skip a test that comes upon one."""
+    report = yield
+    if report.failed and (found := re.search(LEFT_OUT, call.excinfo.exconly())):
+        report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1], found[0])
+    return report
 
 
 def pytest_collection() -> None:

@@ -121,7 +121,7 @@ def test_a_command_that_is_not_installed_ends_with_2_and_the_extra(arguments, ex
     done = without_others(f"from rehydrate import cli; sys.exit(cli.main({arguments!r}))")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"rehydrate: rehydrate[{extra}] is not installed")
-    assert f"pip install rehydrate[{extra}]" in done.stderr
+    assert f"pip install 'rehydrate[{extra}]'" in done.stderr
 
 
 def test_the_core_alone_helps_diagnoses_and_imports_nothing_of_the_others():

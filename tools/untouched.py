@@ -22,6 +22,7 @@ TESTS = {
         "tests/integrations",
         "tests/rpc",
         "tests/cli/test_mcp.py",
+        "tests/cli/test_rpc.py",
         "tests/agent/models",
         "tests/agent/stress",
         "tests/agent/test_mcp.py",

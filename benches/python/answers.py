@@ -82,7 +82,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no count; pass a whole number from 1 up")
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a count; pass a whole number from 1 up")
     return int(text)
 
 

@@ -78,7 +78,7 @@ def lines_of(path: str | PathLike[str]) -> Iterator[str]:
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
-            f"{path} is no UTF-8 text; pass a file that export wrote"
+            f"{path} isn't UTF-8 text; pass a file that export wrote"
         ) from error
 
 

@@ -289,13 +289,13 @@ class BudgetExceededError(RehydrateError, ValueError):
 
 
 class MissingPackageError(RehydrateError, ImportError):
-    """An optional package that is not installed; `name` is the package.
+    """An optional package that is not installed; `name` is the package, or an extra of ours.
 
     >>> print(MissingPackageError("langchain-core", "makes LangChain's messages"))
-    langchain-core is not installed, which makes LangChain's messages; pip install langchain-core
+    langchain-core is not installed, which makes LangChain's messages; pip install 'langchain-core'
     """
 
-    _message = "{self.name} is not installed, which {self.args[1]}; pip install {self.name}"
+    _message = "{self.name} is not installed, which {self.args[1]}; pip install {self.name!r}"
 
     def __init__(self, package: str, purpose: str) -> None:
         """Take the package's name and its purpose here."""

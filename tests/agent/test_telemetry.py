@@ -630,7 +630,7 @@ def test_importing_it_needs_no_opentelemetry_and_making_one_names_the_extra() ->
         check=True,
         timeout=PATIENCE_SECONDS,
     )
-    assert "pip install rehydrate[telemetry]" in done.stdout
+    assert "pip install 'rehydrate[telemetry]'" in done.stdout
 
 
 def test_a_turn_without_price_or_thread_leaves_them_out() -> None:

@@ -190,7 +190,7 @@ def test_without_pydantic_the_error_names_the_extra(monkeypatch):
         return real(name, *args, **options)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(MissingPackageError, match=r"pip install rehydrate\[tools\]"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'rehydrate\[tools\]"):
         Tool.of(book)
     # A schema of one's own needs none.
     assert Tool("ls", "", {"type": "object"}, lambda: "").checked({}) == {}

@@ -266,7 +266,7 @@ def test_a_table_without_rows_gives_one_without_rows(tmp_path: Path, out: Path):
 def test_pyarrow_is_asked_for_by_its_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "rehydrate.batch.run")
-    with pytest.raises(MissingPackageError, match=r"pip install rehydrate\[batch\]"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'rehydrate\[batch\]"):
         import_module("rehydrate.batch.run")
 
 
@@ -275,5 +275,5 @@ def test_a_part_that_cannot_be_written_ends_the_batch_and_says_so(tmp_path: Path
         pytest.skip("needs links")
     pq.write_table(table([chat(1)]), tmp_path / "t.parquet")
     out.with_name("out.parquet.parts").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OtherBatchError, match="no folder of parts"):
+    with pytest.raises(OtherBatchError, match="not a folder of parts"):
         run_batch(tmp_path / "t.parquet", out, COMPACT, OPTIONS)

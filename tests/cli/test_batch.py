@@ -106,7 +106,7 @@ def test_the_options_are_those_of_compact(run: Run, folder: Path, tmp_path: Path
         (["talks", "-o", "o.parquet", "--count", "--ratio", "0.2"], "--count takes no --ratio"),
         (["talks", "-o", "o.parquet", "--retention", "--query", "x"], "takes no --query"),
         (["talks", "-o", "o.parquet", "--count", "--messages"], "not allowed with argument"),
-        (["talks", "-o", "o.parquet", "--workers", "0"], "no number of processes from 1 to 1,024"),
+        (["talks", "-o", "o.parquet", "--workers", "0"], "a number of processes from 1 to 1,024"),
         (["", "-o", "o.parquet"], "INPUT is empty"),
     ],
 )

@@ -110,9 +110,9 @@ def test_no_line_of_the_tables_is_wider_than_the_terminal(
         (["talk.jsonl"], "nothing to measure: 1 session not measured"),
         (["talk.jsonl", "--html", "talk.jsonl"], "--html talk.jsonl would overwrite the input"),
         (["talk.jsonl", "--strategy", "x"], "strategy is 'x'; write it as module:function"),
-        (["talk.jsonl", "--ratios", "2"], "'2' is no share of the tokens"),
-        (["talk.jsonl", "--goal", "3"], "'3' is no share; pass a number up to 1"),
-        (["talk.jsonl", "--cuts", "0"], "'0' is no count; pass a whole number from 1 up"),
+        (["talk.jsonl", "--ratios", "2"], "'2' isn't a share of the tokens"),
+        (["talk.jsonl", "--goal", "3"], "'3' isn't a share; pass a number up to 1"),
+        (["talk.jsonl", "--cuts", "0"], "'0' isn't a count; pass a whole number from 1 up"),
         (["talk.jsonl", "--judge", "nobody"], "model is 'nobody'; choose one of 'anthropic:...'"),
     ],
 )

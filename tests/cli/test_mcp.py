@@ -27,8 +27,8 @@ def test_a_store_needs_a_namespace(capsys, option, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--http", "x"], "'x' is no port; pass a number from 0 to 65535"),
-        (["--http", "65536"], "'65536' is no port"),
+        (["--http", "x"], "'x' isn't a port; pass a number from 0 to 65535"),
+        (["--http", "65536"], "'65536' isn't a port"),
         (["--tools", "grep"], "'grep' is none of compact_context, request_context,"),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_weak_token_and_a_port_in_use_are_reported(run):
     for token in ("short", "with blanks in the token", "caf\u00e9-caf\u00e9-caf\u00e9-caf\u00e9"):
         done = run("mcp", "--http", "0", env={"REHYDRATE_MCP_TOKEN": token})
         assert (done.returncode, done.stdout) == (2, b"")
-        assert b"$REHYDRATE_MCP_TOKEN is no token" in done.stderr
+        assert b"$REHYDRATE_MCP_TOKEN isn't a token" in done.stderr
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

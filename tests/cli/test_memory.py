@@ -247,7 +247,7 @@ def test_a_sync_tells_what_changed(memory, tmp_path):
     (notes / "c.png").write_bytes(b"\x89PNG\0")
     lines = memory("sync", "notes").stdout.decode().splitlines()
     assert lines[:2] == ["~ a.md", "- b.md"]
-    assert lines[2].startswith("! c.png: it is no note")
+    assert lines[2].startswith("! c.png: it isn't a note")
     assert lines[3].startswith("1 changed, 1 removed, 1 refused; 1 passage new, 2 gone")
 
 
@@ -309,12 +309,12 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
         (["add", "-"], "standard input is empty"),
         (["add", "-", "-"], "only once"),
         (["add", "x", "--tier", "tepid"], "invalid choice"),
-        (["add", "x", "--trust", "2"], "no number from 0 to 1"),
-        (["list", "--after", "yesterday"], "is no time"),
-        (["list", "--limit", "0"], "no number from 1"),
+        (["add", "x", "--trust", "2"], "a number from 0 to 1"),
+        (["list", "--after", "yesterday"], "isn't a time"),
+        (["list", "--limit", "0"], "a number from 1"),
         (["search", " "], "the query is empty"),
         (["show", "nothing"], "'t a handle"),
-        (["sync", "nowhere"], "is no folder"),
+        (["sync", "nowhere"], "isn't a folder"),
         (["import", "nowhere.jsonl"], "cannot be read"),
         (["export", "nowhere/x.jsonl"], "cannot be written"),
         (["list", "--store", "."], "is a folder"),
@@ -342,7 +342,7 @@ def test_no_namespace_is_a_mistake_not_a_default(memory):
 
 def test_a_line_that_is_no_item_is_named(memory):
     done = memory("import", "-", stdin=b'{"text": "a"}\n{"text": 3}\n', code=2)
-    assert "rehydrate: standard input, line 2: it is no item" in said(done)
+    assert "rehydrate: standard input, line 2: it isn't an item" in said(done)
 
 
 def test_text_that_is_no_utf8_is_refused(memory):

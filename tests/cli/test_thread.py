@@ -149,7 +149,7 @@ def test_mistakes_are_reported(thread, run, tmp_path):
     away = ("--store", str(tmp_path / "x.db"))
     assert b"namespace" in run("thread", "list", *away, env={"REHYDRATE_NAMESPACE": ""}).stderr
     missing = run("thread", "list", "-n", "a", *away)
-    assert missing.returncode == 2 and b"is no file" in missing.stderr
+    assert missing.returncode == 2 and b"isn't a file" in missing.stderr
     assert not (tmp_path / "x.db").exists()
 
 

@@ -203,7 +203,7 @@ REFUSED = {
         lambda folder: edit_json(folder / "config.json", position_embedding_type="relative_key"),
         ("position_embedding_type is 'relative_key'", "'absolute'"),
     ),
-    "a size that is no number": (
+    "a size that isn't a number": (
         lambda folder: edit_json(folder / "config.json", num_hidden_layers="2"),
         ("num_hidden_layers is '2'", "positive integer"),
     ),
@@ -215,7 +215,7 @@ REFUSED = {
         lambda folder: edit_json(folder / "config.json", layer_norm_eps=0),
         ("layer_norm_eps is 0",),
     ),
-    "a config that is no JSON": (
+    "a config that isn't JSON": (
         lambda folder: (folder / "config.json").write_text("{"),
         ("config.json", "JSON"),
     ),
@@ -357,7 +357,7 @@ def test_an_empty_folder_may_be_filled(bert, tmp_path):
 
 def test_a_file_in_the_way_is_named(bert, tmp_path):
     (tmp_path / "out").write_text("")
-    with pytest.raises(ConversionError, match="is no folder"):
+    with pytest.raises(ConversionError, match="isn't a folder"):
         convert(bert, tmp_path / "out", overwrite=True)
     with pytest.raises(ConversionError, match="cannot be written"):
         convert(bert, tmp_path / "out" / "below")

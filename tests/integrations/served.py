@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ def write_sessions(folder: Path) -> tuple[Path, Path]:
         folder / "claude" / "projects" / "-work-app" / f"{LOGIN}.jsonl",
         [
             {"type": "file-history-snapshot", "snapshot": {}},
-            "{this is no JSON",
+            "{this isn't JSON",
             "[1, 2]",
             claude_line(
                 "user",
@@ -138,6 +139,7 @@ async def connected(
     transport: str, *options: str, env: Mapping[str, str], mode: str = "auto"
 ) -> AsyncIterator[Any]:
     """The official client, connected to a process."""
+    import_module("rehydrate.integrations.mcp_server")  # raises where it is not installed
     from mcp import Client, StdioServerParameters
 
     if transport == "stdio":

@@ -296,7 +296,7 @@ def test_the_doctor_tells_where_the_hooks_are_and_warns_of_two(tmp_path: Path) -
     settings.install()
     assert checked() == [f"warn: 6 hooks in {plugin.target}; 6 hooks in {settings.target}"]
     settings.target.write_bytes(b"{")
-    assert checked()[0].startswith(f"warn: {settings.target} is no JSON")
+    assert checked()[0].startswith(f"warn: {settings.target} isn't JSON")
 
 
 def doctor(folder: Path) -> list[dict[str, str]]:

@@ -187,8 +187,8 @@ def test_odd_files_are_refused_with_a_reason_and_the_rest_goes_on(memory: Memory
     assert "zero byte" in reasons["binary.md"]
     assert "byte 4" in reasons["latin.md"]
     assert "2,000,001 bytes" in reasons["huge.md"]
-    assert "no note" in reasons["picture.png"]
-    assert "no regular file" in reasons["pipe.md"]
+    assert "a note" in reasons["picture.png"]
+    assert "a regular file" in reasons["pipe.md"]
     assert len(report.added) == 4
     assert not any("another folder" in text for text in held(memory).values())
 
@@ -205,7 +205,7 @@ def test_what_is_refused_now_keeps_what_was_stored_of_it(memory: Memory, folder:
 def test_a_folder_that_is_not_there_forgets_nothing(memory: Memory, folder: Path):
     memory.sync_folder(folder)
     folder.rename(folder.parent / "elsewhere")
-    with pytest.raises(InvalidArgumentError, match="is no folder"):
+    with pytest.raises(InvalidArgumentError, match="isn't a folder"):
         memory.sync_folder(folder)
     assert len(held(memory)) == 5
 

@@ -168,7 +168,7 @@ def _random_queries(memory: Memory, queries: int) -> None:
         (lambda m: m.set_tier([], "tepid"), "tier is 'tepid'"),
         (lambda m: m.link("a", "", "b"), "relation is ''"),
         (lambda m: m.within(None), "namespace is None"),
-        (lambda m: m.sync_folder("/nowhere"), "folder is '/nowhere', which is no folder"),
+        (lambda m: m.sync_folder("/nowhere"), "folder is '/nowhere', which isn't a folder"),
         (lambda m: m.sync_folder("/", label=""), "label is ''"),
         (lambda m: Memory.open(""), "path is ''; pass the path of a file"),
         (lambda m: Memory.open("mysql://db/x"), "pass the path of a file"),

@@ -122,9 +122,9 @@ def test_a_file_written_by_hand_is_imported_and_its_secrets_taken_out(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "it is no JSON"),
-        ("[1]", "it is no item"),
-        ('{"kind": "note"}', "it is no item"),
+        ("{", "it isn't JSON"),
+        ("[1]", "it isn't an item"),
+        ('{"kind": "note"}', "it isn't an item"),
         ('{"text": ""}', "text is empty"),
         ('{"text": "a", "tier": "lukewarm"}', "tier is 'lukewarm'"),
         ('{"text": "a", "colour": "red"}', "an item has no 'colour'"),
@@ -132,7 +132,7 @@ def test_a_file_written_by_hand_is_imported_and_its_secrets_taken_out(
         ('{"text": "a", "time": 5}', "time is 5"),
         ('{"text": "a", "trust": 2}', "trust is 2"),
         ('{"text": "a", "links": ["x"]}', "links is"),
-        ('{"format": "rehydrate memory", "version": 1}', "it is no item"),
+        ('{"format": "rehydrate memory", "version": 1}', "it isn't an item"),
     ],
 )
 def test_a_line_that_is_no_item_is_named(memory: Memory, tmp_path: Path, line: str, says: str):

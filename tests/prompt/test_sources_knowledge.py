@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_said_and_the_others_are_read(folder: Path
     ir = hydrate("port of staging", knowledge(folder, timeout=None))
     assert ir.sections[0].content == PORTS.strip()
     assert ir.meta.degraded == (
-        "knowledge: docs/broken.md: it is no UTF-8 text: byte 0 begins no character",
+        "knowledge: docs/broken.md: it isn't UTF-8 text: byte 0 begins no character",
     )
 
 

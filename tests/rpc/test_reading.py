@@ -141,8 +141,8 @@ def test_several_values_are_on_one_line_with_rubbish_at_the_end():
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"[NaN]", "NaN is no JSON"),
-        (b"[-Infinity]", "-Infinity is no JSON"),
+        (b"[NaN]", "NaN isn't JSON"),
+        (b"[-Infinity]", "-Infinity isn't JSON"),
         (b"[1e999]", "too large"),
         (b"[" + b"1" * 5_000 + b"]", "5000 digits"),
         (b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),

@@ -34,7 +34,7 @@ def check_output(output: Path, *, overwrite: bool) -> None:
     if not output.exists() and not output.is_symlink():
         return
     if not output.is_dir() or output.is_symlink():
-        raise ConversionError(output, "is no folder", "name another with --output")
+        raise ConversionError(output, "isn't a folder", "name another with --output")
     if not any(output.iterdir()):
         return
     if not (output / MANIFEST).is_file():

@@ -23,14 +23,12 @@ def main() -> None:
     parser.add_argument("--rss", type=Path, help="rows of t_seconds, rss_bytes, compactions")
     parser.add_argument("--threads", type=Path, help="rows of threads, per_second and maybe case")
     parser.add_argument(
-        "--page", action="store_true", help="the example session before and after, as in README.md"
+        "--page", action="store_true", help="the page of the example session before and after"
     )
     parser.add_argument(
         "--inspector", action="store_true", help="the prompt of the example session's next turn"
     )
-    parser.add_argument(
-        "--terminal", action="store_true", help="what examples/ask_back.py prints, as in README.md"
-    )
+    parser.add_argument("--terminal", action="store_true", help="the pictures of README.md")
     parser.add_argument("--out", type=Path, default=PICTURES, help="folder of the pictures")
     asked = parser.parse_args()
     if not any((asked.rss, asked.threads, asked.page, asked.inspector, asked.terminal)):
@@ -46,8 +44,9 @@ def main() -> None:
 
         draw_inspector(asked.out)
     if asked.terminal:
-        from tools.draw.terminal import draw_terminal
+        from tools.draw.terminal import draw_before_after, draw_terminal
 
+        draw_before_after(asked.out / "before_after.svg")
         draw_terminal(asked.out / "ask_back.svg")
     if asked.rss is not None:
         from tools.draw.rss import draw_rss

@@ -70,7 +70,7 @@ class PartFolder:
         parts.
         """
         if self.path.is_symlink() or (self.path.exists() and not self.path.is_dir()):
-            raise OtherBatchError(self.path, "is no folder of parts", "move it, or pass another -o")
+            raise OtherBatchError(self.path, "not a folder of parts", "move it, or pass another -o")
         if self.path.exists():
             self._check(restart=restart)
         self.path.mkdir(exist_ok=True)

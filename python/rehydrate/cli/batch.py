@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rehydrate.batch.run import BatchReport
 
 INTERRUPTED = 128 + 2
-_WORKERS = whole_number(1, 1_024, "is no number of processes from 1 to 1,024")
+_WORKERS = whole_number(1, 1_024, "isn't a number of processes from 1 to 1,024")
 
 
 command = Commands()

@@ -186,8 +186,8 @@ SHOWN_SKIPPED = 5
 
 
 command = Commands()
-_COUNT = whole_number(1, math.inf, "is no count; pass a whole number from 1 up")
-_SHARE = number(math.ulp(0.0), 1, "is no share; pass a number up to 1, as 0.9", float)
+_COUNT = whole_number(1, math.inf, "isn't a count; pass a whole number from 1 up")
+_SHARE = number(math.ulp(0.0), 1, "isn't a share; pass a number up to 1, as 0.9", float)
 
 
 def _ratios(text: str) -> Sequence[float]:

@@ -30,7 +30,8 @@ ADAPTERS = {
 """Packages of `rehydrate.integrations`, by the extra that brings their host."""
 
 _REQUIREMENT = re.compile(
-    r"^(?P<package>[\w.-]+)(\[[\w,-]+\])?(?P<bounds>[^;]*);.*extra == ['\"](?P<extra>[^'\"]+)"
+    r"^(?!rehydrate-)(?P<package>[\w.-]+)(\[[\w,-]+\])?(?P<bounds>[^;]*);"
+    r".*extra == ['\"](?P<extra>[^'\"]+)"
 )
 _BOUND = re.compile(r"(>=|<)\s*([\d.]+)")
 

@@ -154,7 +154,7 @@ def _serve_http(server: Any, number: int) -> None:
     is_printable = given.isascii() and given.isprintable() and " " not in given
     if given and (len(given) < MIN_TOKEN_CHARS or not is_printable):
         raise Failure(
-            f"${TOKEN_VARIABLE} is no token; set at least {MIN_TOKEN_CHARS} ASCII characters "
+            f"${TOKEN_VARIABLE} isn't a token; set at least {MIN_TOKEN_CHARS} ASCII characters "
             "without blanks, or leave it out and one is made"
         )
     token = given or secrets.token_urlsafe(32)

@@ -154,7 +154,7 @@ def _sync(options: argparse.Namespace) -> None:
 
     namespace = store.namespace_of(options)
     if not Path(options.folder).is_dir():
-        raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
+        raise Failure(f"{options.folder} isn't a folder; name the folder that the notes are in")
     with _adding(options, f"syncing {options.folder}", "passages") as (memory, progress):
 
         def as_stored(item: MemoryItem) -> MemoryItem:
@@ -253,7 +253,7 @@ part.include(memory_search.part)
     *(store.WHOLE_STORE, json_option("the findings"), COLOR),
     epilog="""\
 Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
-that is no error. Exit code 1 if the file itself is damaged.
+that isn't an error. Exit code 1 if the file itself is damaged.
 """,
 )
 def _verify(options: argparse.Namespace) -> int:

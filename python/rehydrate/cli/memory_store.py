@@ -214,12 +214,12 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
     except (OverflowError, ValueError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; pass a day such as 2026-02-17, or how long ago: 36h, 7d, 2w"
+            f"{text!r} isn't a time; pass a day such as 2026-02-17, or how long ago: 36h, 7d, 2w"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-share = number(0, 1, "is no number from 0 to 1", float)
+share = number(0, 1, "isn't a number from 0 to 1", float)
 FILTERS = group(
     "which items",
     option("--tier", "repeatable, as those below", TIERS, action="append"),

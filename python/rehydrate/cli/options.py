@@ -147,11 +147,11 @@ def whole_number(least: int, most: float, refusal: str) -> Any:
     return number(least, most, refusal, lambda text: int(text if text.isdecimal() else "none"))
 
 
-whole = whole_number(1, 10_000, "is no number from 1 to 10,000")
+whole = whole_number(1, 10_000, "isn't a number from 1 to 10,000")
 """Parses a number from 1 up."""
 
 
-PORT = whole_number(0, 65_535, "is no port; pass a number from 0 to 65535")
+PORT = whole_number(0, 65_535, "isn't a port; pass a number from 0 to 65535")
 
 
 def _count(text: str) -> int:
@@ -159,11 +159,11 @@ def _count(text: str) -> int:
     return int(float(digits[:-1]) * 1_000) if digits.endswith("k") else int(digits)
 
 
-_NO_COUNT = "is no number of tokens; pass a whole number such as 20000 or 20k"
+_NO_COUNT = "isn't a number of tokens; pass a whole number such as 20000 or 20k"
 tokens = number(1, 1e15, _NO_COUNT, _count)
 """Parses a number of tokens, from 1 up."""
 _share = number(
-    *(math.ulp(0), 1, f"is no share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"),
+    *(math.ulp(0), 1, f"isn't a share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"),
     lambda text: float(text[:-1]) / 100 if text.endswith("%") else float(text),
 )
 
@@ -195,7 +195,7 @@ def page_file(text: str) -> Path:
     """Return the file that a page is written to."""
     if text in ("", "-"):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no file for the page; name one, such as page.html"
+            f"{text!r} isn't a file for the page; name one, such as page.html"
         )
     return Path(text)
 

@@ -56,7 +56,7 @@ def _opened(options: argparse.Namespace, *, read_only: bool = False) -> Iterator
 
     namespace, path = store.namespace_of(options), store.store_path(options)
     if isinstance(path, Path) and not path.is_file():
-        raise Failure(f"{path} is no file; name the store of the threads with --store PATH")
+        raise Failure(f"{path} isn't a file; name the store of the threads with --store PATH")
     with Threads.open(path, namespace=namespace, read_only=read_only) as threads:
         try:
             yield threads

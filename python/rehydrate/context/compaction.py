@@ -31,7 +31,6 @@ from rehydrate.context.summaries import (
     head_of,
     is_summary,
     summarised,
-    summarised_until,
     swapped,
 )
 from rehydrate.context.writers import (
@@ -274,7 +273,7 @@ class BackgroundCompactor:
         job = _SummaryJob(until, state.compactions, tokens)
         job.valid_until = self._valid_until()
         # An earlier summary has the entries before.
-        new = entries.between(summarised_until(state.ir), until)
+        new = entries.between(state.summarised_until, until)
         prompt = partial(self._builder.rendered, head_of(state.ir, until))
         request = SummaryRequest((), new.format, "", _previous(state.ir), max(size, 1), prompt)
         try:

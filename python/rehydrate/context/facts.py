@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rehydrate._check import check_type
 from rehydrate.context.history import Same
 from rehydrate.context.prompt_builder import PromptBuilder
-from rehydrate.context.summaries import summarised_until
 from rehydrate.context.thread import Thread, ToolHandler
 from rehydrate.cost.prefix import PrefixReport
 from rehydrate.embedding.choice import Choice
@@ -224,7 +223,7 @@ class ContextFacts:
             return Why(id_, "not", "the user took it back")
         if index >= thread.state.seen:
             return Why(id_, "not", "it was added after the last prompt; the next one has it")
-        if index < summarised_until(thread.state.shown):
+        if index < thread.state.summarised_until:
             return Why(id_, "not", "a summary is in its place")
         return Why(id_, "not", "it was left out before this was recorded")
 

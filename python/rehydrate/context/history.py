@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Waiting = Mapping[str, tuple[Section, ...]]
     """The sections of each tool call that was answered and whose result is not added yet."""
 
+UNTIL = "summarised_until"
+"""The key of a summary's metadata, the index of the first entry that it is not of."""
 Same = Callable[[Any, Any], bool]
 """Whether two entries say the same."""
 
@@ -317,3 +319,8 @@ class PromptState(NamedTuple):
         from rehydrate.prompt.ir import PromptIR  # who has entries alone does not load it
 
         return PromptIR() if self.ir is None else self.ir
+
+    @property
+    def summarised_until(self) -> int:
+        """The index of the first entry that the prompt's summary is not of."""
+        return max([each.metadata.get(UNTIL, 0) for each in self.shown.sections], default=0)

@@ -37,7 +37,7 @@ from rehydrate.prompt.sources.source import HydrationSource
 from rehydrate.prompt.splicing import Spliced, VisibleText, splice, visible_items
 
 if TYPE_CHECKING:
-    from rehydrate.context.context import Context
+    from rehydrate.context.facts import ContextFacts
     from rehydrate.context.log import Log
     from rehydrate.formats.calls import ToolCall
     from rehydrate.memory.memory import Memory
@@ -73,7 +73,7 @@ class Retriever:
 
     def __init__(
         self,
-        context: Context,
+        context: ContextFacts,
         more: Given,
         budget_tokens: int,
         timeout: float | None,

@@ -12,7 +12,7 @@ from rehydrate._check import check_whole
 from rehydrate._native import ContextStore, summary_message
 from rehydrate._text import safe_error_text, warn_once
 from rehydrate.compact.outline import ID as OUTLINE_ID
-from rehydrate.context.history import Entries
+from rehydrate.context.history import UNTIL, Entries
 from rehydrate.context.writers import SummaryRequest, Write, tokens_of, writer_of
 from rehydrate.messages import Provider
 from rehydrate.prompt.counting import counted_sections
@@ -23,7 +23,6 @@ from rehydrate.prompt.section import CompositionMode, Meta, Priority, Provenance
 SUMMARY_ID = "summary"
 ADDED_ID = "summary:added"
 """The section with the lines that are added to a summary of the provider's own."""
-_UNTIL = "summarised_until"
 TRUST = 0.5
 """Trust of a summary: tools and others may have written its source."""
 
@@ -31,11 +30,6 @@ TRUST = 0.5
 def is_summary(section: Section) -> bool:
     """Return whether a section is a summary, or an addition to one."""
     return section.id in (SUMMARY_ID, ADDED_ID)
-
-
-def summarised_until(ir: PromptIR) -> int:
-    """Return the index of the first entry that the prompt's summary is not of."""
-    return max([each.metadata.get(_UNTIL, 0) for each in ir.sections], default=0)
 
 
 def head_of(ir: PromptIR, until: int) -> PromptIR:
@@ -90,7 +84,7 @@ def swapped(
         if summary.text:
             title, turn = "Word for word, of what was said before", len(entries) - 1
             made.append(_section(ADDED_ID, summary.text, title, turn))
-    made[0] = replace(made[0], metadata={**made[0].metadata, _UNTIL: until})
+    made[0] = replace(made[0], metadata={**made[0].metadata, UNTIL: until})
     made = counted_sections(made)
     static = [each for each in sections if each.is_static]
     others = [each for each in sections if not each.is_static]

@@ -155,7 +155,7 @@ def _fetch(repository: str, snapshot: Path | None) -> Path:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "TRUE", "YES", "ON"}:
         raise ModelError(repository, f"has no ONNX model in {hub_cache()}, and offline", remedy)
     if find_spec("huggingface_hub") is None:
-        problem = f"is no folder, and has no ONNX model in {hub_cache()}"
+        problem = f"isn't a folder, and has no ONNX model in {hub_cache()}"
         install = "; or, to fetch it, pip install huggingface_hub"
         raise ModelError(repository, problem, remedy + install)
     try:

@@ -94,7 +94,7 @@ def sync_folder(
     check_path("folder", folder, "pass the path of a folder")
     root = Path(folder)
     if not root.is_dir():
-        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is no folder; pass one")
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, which isn't a folder; pass one")
     name = root.resolve().name if label is None else label
     if not isinstance(name, str) or not name or name != name.strip("/"):
         raise InvalidArgumentError(f"label is {label!r}; pass a name for the folder")
@@ -256,9 +256,9 @@ def read_note(
             status = os.fstat(number)
             size, reason = status.st_size, ""
             if not stat.S_ISREG(status.st_mode):
-                reason = "it is no regular file"
+                reason = "it isn't a regular file"
             elif suffixes is not None and path.suffix.lower() not in suffixes:
-                reason = f"it is no note; notes end in {', '.join(sorted(suffixes))}"
+                reason = f"it isn't a note; notes end in {', '.join(sorted(suffixes))}"
             elif size > MAX_FILE_BYTES:
                 reason = f"it has {size:,} bytes, and a note at most {MAX_FILE_BYTES:,}; split it"
             content = b"" if reason else file.read(MAX_FILE_BYTES + 1)
@@ -266,9 +266,9 @@ def read_note(
             reason = "it is binary: it holds a zero byte"
         text = content.decode()
     except UnicodeEncodeError:
-        reason = "its name is no UTF-8"
+        reason = "its name isn't UTF-8"
     except UnicodeDecodeError as error:
-        reason = f"it is no UTF-8 text: byte {error.start} begins no character"
+        reason = f"it isn't UTF-8 text: byte {error.start} begins no character"
     except OSError as error:
         is_link = error.errno == errno.ELOOP
         reason = _LINK if is_link else f"it cannot be read: {error.strerror}"

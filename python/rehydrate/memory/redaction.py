@@ -42,7 +42,8 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         for name in names:
             if name not in _NAMES:
                 raise InvalidArgumentError(
-                    f"redaction off={name!r} is no kind of secret; choose from {', '.join(_NAMES)}"
+                    f"redaction off={name!r} isn't a kind of secret; "
+                    f"choose from {', '.join(_NAMES)}"
                 )
         self.off = tuple(names)
         self._off = [kind for kind, name in enumerate(_NAMES) if name in names]

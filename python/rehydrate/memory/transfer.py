@@ -67,12 +67,12 @@ def _value_of(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"it is no JSON: {error}") from None
+        raise InvalidArgumentError(f"it isn't JSON: {error}") from None
 
 
 def _item_of(found: Any) -> MemoryItem:
     if not isinstance(found, Mapping) or not isinstance(found.get("text"), str):
-        raise InvalidArgumentError('it is no item; an item is an object with a "text"')
+        raise InvalidArgumentError('it isn\'t an item; an item is an object with a "text"')
     given = dict(found)
     if unknown := sorted(given.keys() - set(_FIELDS)):
         raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
@@ -81,7 +81,7 @@ def _item_of(found: Any) -> MemoryItem:
             try:
                 given[name] = datetime.fromisoformat(given[name])
             except ValueError:
-                raise InvalidArgumentError(f"{name} is {given[name]!r}, which is no time") from None
+                raise InvalidArgumentError(f"{name} is {given[name]!r}, not a time") from None
     return MemoryItem(**given)
 
 

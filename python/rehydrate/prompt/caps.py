@@ -276,7 +276,7 @@ class RemoveEchoes:
     _echoes: _native.Echoes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Start without a conversation; raises InvalidArgumentError for what is no length."""
+        """Start without a conversation; raises InvalidArgumentError for what isn't a length."""
         check_whole("remove_echoes: least_characters", self.least_characters, 0, MAX_TOKENS)
         object.__setattr__(self, "_echoes", _native.Echoes(self.least_characters))
 

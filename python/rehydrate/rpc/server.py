@@ -79,7 +79,7 @@ class Server:
 
     def refuse(self, reason: str) -> str:
         """Return the reply to input that is not JSON."""
-        return _refusal(None, PARSE_ERROR, f"this is no JSON: {reason}")
+        return _refusal(None, PARSE_ERROR, f"this isn't JSON: {reason}")
 
     def _answer_one(self, request: object) -> str | None:
         if not isinstance(request, dict):
@@ -298,7 +298,7 @@ def _integer(digits: str) -> int:
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON; send null, or a number")
+    raise ValueError(f"{name} isn't JSON; send null, or a number")
 
 
 _decode = json.JSONDecoder(parse_float=_number, parse_int=_integer, parse_constant=_constant).decode

@@ -200,7 +200,7 @@ def test_the_time_limit_goes_to_the_request():
 )
 def test_without_the_sdk_the_extra_is_named(kind, extra, monkeypatch):
     monkeypatch.setattr(sdk, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=rf"pip install rehydrate\[{extra}\]"):
+    with pytest.raises(MissingPackageError, match=rf"pip install 'rehydrate\[{extra}\]"):
         kind("m")
 
 

@@ -233,7 +233,7 @@ def test_without_a_key_the_error_says_so(monkeypatch):
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_without_the_sdk_the_extra_is_named(provider, monkeypatch):
     monkeypatch.setattr(sdk, "find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match=rf"pip install rehydrate\[{provider}\]"):
+    with pytest.raises(MissingPackageError, match=rf"pip install 'rehydrate\[{provider}\]"):
         MODELS[provider]("m")
 
 

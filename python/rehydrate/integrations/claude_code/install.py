@@ -32,7 +32,7 @@ def read_settings(text: str, name: str) -> dict[str, Any]:
         settings = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"{name} is no JSON ({error}); correct it, then try again: nothing was changed"
+            f"{name} isn't JSON ({error}); correct it, then try again: nothing was changed"
         ) from None
     hooks = settings.get("hooks", {}) if isinstance(settings, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(each, list) for each in hooks.values()):

@@ -269,7 +269,7 @@ def _read(line: str) -> tuple[types.JSONRPCMessage | None, types.JSONRPCError | 
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as error:
         if any(each["type"] == "json_invalid" for each in error.errors()):
-            what = "this line is no JSON; send a message a line"
+            what = "this line isn't JSON; send a message a line"
             return None, _error(_id_of(line), types.PARSE_ERROR, what)
         what = "this line isn't a message of JSON-RPC 2.0; send jsonrpc, method and id"
         return None, _error(_id_of(line), types.INVALID_REQUEST, what)

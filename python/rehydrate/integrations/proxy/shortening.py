@@ -75,7 +75,7 @@ _MAX_NAME = 200
 """Maximum characters of a model's name, which is kept and shown."""
 _RESERVED = ("system", "instructions", "tools")
 """The fields that the model reads besides the messages."""
-_UNREADABLE = "the body is no JSON object that can be read"
+_UNREADABLE = "the body isn't a JSON object that can be read"
 """The provider says what is wrong with it."""
 _ELSEWHERE = ("previous_response_id", "conversation")
 """If one is set, the provider holds the messages before these."""
