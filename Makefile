@@ -60,22 +60,21 @@ $(VENV)/strands $(VENV)/haystack: $(VENV)/%: pyproject.toml | $(BIN)/python
 	@touch $@
 
 # CI runs every test. A contributor's run leaves out Ray and Spark, and those of each distribution beside the core of which nothing changed.
-test: test-rust test-hosts test-python  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
+test: test-rust $(if $(CI),test-hosts) test-python  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
 
 test-rust:
 	cargo test -q -p rehydrate-core $(CARGO)
 
-# What imports the packages of all hosts runs in one process: that takes 15 s, and each worker of the others would.
+# In CI, whatever imports the packages of all hosts runs in one process: that takes 15 s of CPU, and each worker would.
 HOSTED := tests/integrations tests/stress/test_growth.py
-UNTOUCHED = $(if $(CI),,$$($(BIN)/python -m tools.untouched))
 
-test-hosts: $(VENV)/.weights $(if $(CI),$(VENV)/strands $(VENV)/haystack)
-	$(BIN)/python -m pytest $(HOSTED) $(UNTOUCHED)
-	$(if $(CI),PYTHONPATH=$(VENV)/strands $(BIN)/python -m pytest -q tests/integrations/test_strands_agents.py)
-	$(if $(CI),PYTHONPATH=$(VENV)/haystack $(BIN)/python -m pytest -q tests/integrations/test_haystack.py)
+test-hosts: $(VENV)/.weights $(VENV)/strands $(VENV)/haystack
+	$(BIN)/python -m pytest $(HOSTED)
+	PYTHONPATH=$(VENV)/strands $(BIN)/python -m pytest -q tests/integrations/test_strands_agents.py
+	PYTHONPATH=$(VENV)/haystack $(BIN)/python -m pytest -q tests/integrations/test_haystack.py
 
 test-python: $(VENV)/.weights
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(HOSTED:%=--ignore %) $(UNTOUCHED)
+	$(BIN)/python -m pytest --dist worksteal $(if $(CI),-n 2 $(HOSTED:%=--ignore %),-n 3 $$($(BIN)/python -m tools.untouched))
 
 # `make -j2 lint` runs the parts at once. Rust waits for the build of the extension, which is one of its own.
 lint: lint-rust lint-text lint-types lint-stubs docs  ## formatting, lints, types, layers, links of the documentation
