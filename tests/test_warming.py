@@ -232,7 +232,7 @@ print(json.dumps({
 def figures() -> dict[str, int]:
     if sys.platform != "linux":
         pytest.skip("resident memory is read from /proc")
-    # What is resident also depends on when the system takes pages back: the middle one of three.
+    # Resident memory also depends on when the system takes pages back: the middle one of three.
     runs = [
         subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
         for _ in range(3)

@@ -2,8 +2,8 @@
 # Fuzz with the stable toolchain: `run.sh SECONDS TARGET...`; without targets, all of them. SEED fixes what is tried, so
 # that CI fails over a change and not over luck; without it every run tries something else. JOBS targets run at once.
 #
-# cargo-fuzz is not needed: what it adds to a build are the flags below, which stable takes. They instrument for coverage
-# and comparisons; there is no address sanitizer (that one wants nightly), which code without `unsafe` does not miss.
+# cargo-fuzz is not needed: what it adds to a build are the flags below, which stable takes. They instrument what is ours,
+# for coverage and comparisons; there is no address sanitizer (that one wants nightly), which code without `unsafe` does not miss.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-60}
@@ -11,13 +11,12 @@ shift || true
 targets=("$@")
 [ "${#targets[@]}" -gt 0 ] || mapfile -t targets < <(basename -s .rs targets/*.rs)
 
-# Naming the host as the target keeps the flags away from build scripts.
-host=$(rustc -vV | sed -n 's/^host: //p')
-export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+export INSTRUMENT="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares"
-cargo build -q --release --locked --target "$host" ${CARGO_FLAGS:-}
-built=${CARGO_TARGET_DIR:-target}/$host/release
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/../../target}
+RUSTC_WRAPPER=$PWD/instrument.sh cargo build -q --config ../../Cargo.toml --profile checkout --locked
+built=$CARGO_TARGET_DIR/checkout
 
 fuzz() {
   local target=$1 log

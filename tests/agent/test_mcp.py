@@ -41,7 +41,7 @@ def harbour() -> Any:
 
     @server.tool()
     def ship(name: str) -> dict[str, int]:
-        """What is known of a ship."""
+        """Look up a ship."""
         return {"length_m": 90}
 
     @server.tool()

@@ -215,10 +215,11 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path):
     )
     quick = ["--json", "--workers", "2", "--counter", "chars", "--no-embedding"]
     peaks = []
-    for rows in (450, 4_500):
+    for rows in (450, 12_000):
         given, out = tmp_path / f"{rows}.parquet", tmp_path / "out.parquet"
         texts = [f'[{{"role": "user", "content": "{n} {"berth " * 1_350}"}}]' for n in range(rows)]
-        pq.write_table(table(texts), given)
+        # pyarrow may hold all of a row group: those of both tables are of one size.
+        pq.write_table(table(texts), given, row_group_size=450)
         run = subprocess.run(
             [sys.executable, "-c", code, "batch", given, "-o", out, *quick],
             capture_output=True,
@@ -230,5 +231,5 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path):
         assert report["rows"] == rows
         peaks.append((int(run.stderr), report["use"]["peak_bytes"]))
     (few, few_worker), (many, many_worker) = peaks
-    assert many < few + (48 << 20), peaks  # the table is 36 MB larger, in memory more
+    assert many < few + (64 << 20), peaks  # parts grow up to 4 MiB; the table is 90 MB larger
     assert many_worker < few_worker + (96 << 20), peaks  # its cache fills, up to 64 MiB

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -277,3 +278,21 @@ def test_a_part_that_cannot_be_written_ends_the_batch_and_says_so(tmp_path: Path
     out.with_name("out.parquet.parts").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OtherBatchError, match="not a folder of parts"):
         run_batch(tmp_path / "t.parquet", out, COMPACT, OPTIONS)
+
+
+def test_no_process_of_the_command_imports_pandas_which_takes_most_of_a_second(tmp_path: Path):
+    folder, stubs = tmp_path / "given", tmp_path / "stubs"
+    folder.mkdir()
+    stubs.mkdir()
+    write_every_shape(folder)
+    marker = stubs / "imported"
+    (stubs / "pandas.py").write_text(f"open({str(marker)!r}, 'w').close()", encoding="utf-8")
+    command = [sys.executable, "-m", "rehydrate", "batch", folder, "-o", tmp_path / "out.parquet"]
+    path = os.pathsep.join([str(stubs), *sys.path])
+    subprocess.run(
+        [*command, "--workers", "1", "--counter", "chars", "--no-embedding", "--json"],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    assert not marker.exists()

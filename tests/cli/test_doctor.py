@@ -80,7 +80,7 @@ NO_HOSTS = {
     *("adapter", "chat_dicts", "host_thread", "signatures", "stored_entries", "table_work"),
     *("claude_code", "loopback_http", "proxy"),
 }
-"""What adapters share, and what serves programs that are no package."""
+"""Modules that adapters share, and those that serve programs without a package."""
 
 
 @pytest.fixture

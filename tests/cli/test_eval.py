@@ -87,8 +87,10 @@ def test_of_many_sessions_so_many_are_measured_and_that_is_said(run, tmp_path: P
     assert "3 of 6 files read, drawn at random" in done.stdout.decode()
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize(
+    ("width", "encoding"),
+    [(40, "utf-8"), (40, "ascii"), (60, "utf-8"), (80, "ascii"), (120, "utf-8"), (200, "ascii")],
+)
 def test_no_line_of_the_tables_is_wider_than_the_terminal(
     run, tmp_path: Path, width: int, encoding: str
 ):

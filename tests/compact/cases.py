@@ -1,4 +1,4 @@
-"""What the tests of compaction run on: a case (a conversation and how to compact it), doubles.
+"""The data of the tests of compaction: a case (a conversation and how to compact it), doubles.
 
 cases()                a conversation of any format and every option of compact_context
 HashEmbedder()         vectors that depend on nothing but the text

@@ -82,7 +82,7 @@ def written(draw: Draw, only: str | None = None) -> Case:
 
 
 def values(entry: Any, name: str) -> list[Any]:
-    """What its calls say."""
+    """Return the values of its calls' inputs."""
     return [at_path(entry, path) for each in inputs_of(entry, name) for path in each.paths]
 
 
@@ -161,7 +161,7 @@ OF_OTHERS = ("input", "arguments", "args", "text", "usage")
 
 
 def said_in(entry: Any, name: str) -> Any:
-    """What the model wrote of an entry, and its provider may have signed."""
+    """The part of an entry that the model wrote, and its provider may have signed."""
     if name == "langchain":
         return [entry.content, entry.additional_kwargs]
     if name in ("openai_chat", "openai_responses"):

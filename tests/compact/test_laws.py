@@ -91,7 +91,7 @@ def test_the_same_call_gives_the_same_result_with_a_warm_and_a_cold_cache(case: 
 def compacting_the_result_at_the_same_budget_changes_nothing(
     case: Case, compaction: rehydrate.Compaction
 ):
-    # What was pinned is pinned again, as far as it is a message that a model sees.
+    # A pinned message is pinned again if it is one that a model sees.
     survivors = {id(message) for message in compaction.messages}
     pinned = [case.entries[place] for place in case.pinned]
     options = case.options | {"pin": [entry for entry in pinned if id(entry) in survivors]}

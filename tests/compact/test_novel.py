@@ -29,7 +29,7 @@ def memory() -> Memory:
 def drop_all(memory: Any, *lines: str, **options: Any) -> Any:
     """Compact a talk to its end alone, which is not worth a memory."""
     given = {"budget_tokens": 0, "memory": memory, "archive": NOVEL} | options
-    # What the assistant said last would be kept as the reply that the user answers.
+    # The assistant's last message would be kept as the reply that the user answers.
     is_answered = any(line.startswith("assistant: ") for line in lines)
     end = ("user: Well.", "assistant: Yes.", "user: Go on.") if is_answered else ("user: Go on.",)
     return compact_context(talk(*lines, *end), **given)

@@ -1,4 +1,4 @@
-"""What is worth keeping: with a query, without one, and by every weight of a Scoring."""
+"""Scores of messages: with a query, without one, and by every weight of a Scoring."""
 
 from __future__ import annotations
 

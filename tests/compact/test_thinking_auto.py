@@ -85,7 +85,7 @@ def test_compacting_the_result_at_the_same_budget_changes_nothing(case: Case, mo
     options["budget_tokens"] = once.stats.target_tokens
     twice = compact_context(once.messages, **options)
     if once.stats.over_budget and once.stats.stripped:
-        # What was kept for its thinking, which then went, is kept for it no more.
+        # A message kept for its thinking isn't kept once the thinking is gone.
         assert set(map(id, twice.messages)) <= set(map(id, once.messages))
         return
     assert list(map(id, twice.messages)) == list(map(id, once.messages))

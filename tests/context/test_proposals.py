@@ -208,7 +208,7 @@ def test_what_is_there_already_is_not_added_again():
     assert noted.texts("User Preferences") == ["Always use tabs."]
 
 
-# What changes
+# Changes
 
 
 def test_a_preference_is_superseded_with_a_link_by_the_user_alone():

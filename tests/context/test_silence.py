@@ -1,4 +1,4 @@
-"""What is done without is said once: a source, a summary, a turn."""
+"""A source, summary or turn that is left out is reported once."""
 
 import time
 

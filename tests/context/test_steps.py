@@ -277,7 +277,7 @@ def test_a_coding_session_step_by_step(passes, thinking):
         timeout=None,
     )
     gone_on = 0
-    # What is wrong in one prompt is in the next ones too.
+    # A mistake in one prompt is in the next ones too.
     with compiled_twice(every=sized(3, 1)) as prompts:
         for number, message in enumerate(coding_session()):
             context.add(message)

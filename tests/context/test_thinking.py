@@ -64,7 +64,7 @@ def talked(context: Context, turns: int) -> list[CompiledPrompt]:
 
 
 def refused(prompts: list[CompiledPrompt], model: str) -> list[Any]:
-    """What of each prompt the model would refuse, for the prompt that was sent before it."""
+    """Return the parts of each prompt that the model would refuse after the prompt before it."""
     return [
         violation
         for before, now in pairwise(prompts)

@@ -196,7 +196,7 @@ def test_a_call_that_the_user_has_just_denied_gets_the_sdks_result() -> None:
     assert "Tool execution denied." in str(compiled.messages)
 
 
-# What has no result
+# Calls without a result
 
 
 OTHER_PROVIDERS: tuple[Any, ...] = (

@@ -62,7 +62,7 @@ def _unit(messages: list[Message]) -> Unit:
 
 
 def assert_says_what_its_messages_say(inside: Conversation) -> None:
-    """What is found among the messages in other ways is recorded in `test_readings`."""
+    """Other readings of the messages are recorded in `test_readings`."""
     messages, units = inside.messages, inside.units
     facts = (inside.ignored, inside.user_first, inside.bound)
     same = Conversation(inside.format, messages, units, *facts)

@@ -268,7 +268,7 @@ def test_a_context_says_that_a_block_is_unknown() -> None:
     assert holds(prompt.request["messages"], STATE)
 
 
-# What is billed is counted once: one reader of blocks for every format
+# Billed blocks are counted once: one reader of blocks for every format
 
 
 PNG = "iVBO" * 20_000

@@ -155,7 +155,7 @@ def test_no_user_message_is_needed_at_the_start():
     assert not conversation.user_first
 
 
-# What else speaks it
+# Other servers that speak it
 
 
 OLLAMA = [

@@ -113,7 +113,7 @@ PARALLEL = [
         (PARALLEL[:6], "u1 a1 a2 a3 r1 r3"),
         # The whole round was taken back.
         ([*PARALLEL, asks("u2", None), says("b1", "u2")], "u2 b1"),
-        # What a tool and a hook add to a result that is off the way.
+        # Texts that a tool and a hook add to a result that is off the way.
         (
             [
                 *PARALLEL[:5],
@@ -280,7 +280,7 @@ def test_a_stored_context_opens_without_what_was_taken_back(tmp_path: Path) -> N
         assert "SQLite" in context.store.render(2_000)
 
 
-# What is queued while the agent works
+# Messages queued while the agent works
 
 
 def test_what_the_user_wrote_while_the_agent_worked_is_theirs() -> None:

@@ -1,4 +1,4 @@
-"""What the agent of every host does with ours in it; a test class of a host says how to talk to it.
+"""Laws of the agent of every host, with ours in it; a test class of a host says how to talk to it.
 
 A model is a script: a function of the last message that it sees, with no word of the host's own
 messages in it.
@@ -20,7 +20,7 @@ BUDGET = Budget(soft_tokens=3_000)
 
 
 class Seen(NamedTuple):
-    """What a model is asked."""
+    """A request to a model."""
 
     text: str
     """The last message."""

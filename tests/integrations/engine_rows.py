@@ -71,7 +71,7 @@ def check_compacted(found: Iterable[dict[str, Any]], rows: list[Transcript]) -> 
 
 @cache
 def _alone(row: Transcript) -> rehydrate.Compaction | None:
-    """What `compact_context` returns for a row; None where it refuses it."""
+    """Return the result of `compact_context` for a row; None if it refuses the row."""
     try:
         assert row.messages is not None
         return rehydrate.compact_context(json.loads(row.messages), row.query, **OPTIONS)

@@ -192,7 +192,7 @@ def test_a_locked_store_makes_no_hook_fail(store: str, tmp_path: Path) -> None:
         assert ask("PostCompact", payload(transcript, compact_summary="x")) is None
         ask("UserPromptSubmit", payload(transcript, prompt="Where is catalogue_v9?"))
         assert ask("SessionEnd", payload(transcript, "s-2")) is None
-        # What cannot be kept whole is not cut.
+        # A text that can't be kept whole isn't cut.
         is_cut = comes(lambda: ask("PostToolUse", response), store != "threads.db")
     finally:
         holder.execute("ROLLBACK")

@@ -117,7 +117,7 @@ def test_a_model_asks_back_and_the_client_sees_one_answer(
     assert found.code in found.said
     assert "I ask." in found.said
     assert "request_context" not in "".join(map(harbour.text_of, found.client.messages))
-    # What the client did not see is there again after a restart.
+    # The messages that the client did not see are there again after a restart.
     lists = sent_lists(found.provider.requests)
     assert "request_context" in "".join(map(harbour.text_of, lists[-1]))
     assert harbour.breaks(lists) == found.prefixes["compacted"]

@@ -1,4 +1,4 @@
-"""What a proxy refuses, what it passes on, and what it writes where others can read it."""
+"""The proxy's door: requests refused and passed on, and texts that others can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OpenTelemetry gets of requests that pass through the proxy."""
+"""OpenTelemetry's spans of requests that pass through the proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two IRs: exactly what was changed, as a value and as text."""
+"""The difference of two IRs is exactly the change that was made, as a value and as text."""
 
 from __future__ import annotations
 

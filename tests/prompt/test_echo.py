@@ -32,7 +32,7 @@ HANDLE = re.compile(r"kept whole as (orig_[a-z2-7]{26})\]")
 
 
 def gotten(originals: HeldOriginals, handle: str) -> str | None:
-    """What the handle gives; None where it is a forged one."""
+    """Return the text of the handle; None if it is a forged one."""
     try:
         return originals.get(handle)
     except UnknownHandleError:

@@ -157,7 +157,7 @@ def test_an_original_that_was_purged_is_written_again(tmp_path):
         assert originals.get(originals.put("all of it")) == "all of it"
 
 
-# What compile gives is what the SDKs take: each sends it as it is, to a transport of ours.
+# The SDKs take the output of compile: each sends it as it is, to a transport of ours.
 
 
 def sent_by(module, make):

@@ -33,7 +33,7 @@ class ScriptedReply:
     stop: Stop | None = None
     """Why the reply ended early; None: it is complete."""
     summary: str | None = "The user goes from berth to berth, and asks what is there."
-    """What Anthropic writes where the request is over its own threshold; None: it fails."""
+    """The summary that Anthropic writes of a request over its own threshold; None: it fails."""
 
 
 Responder = Callable[[Mapping[str, Any], Wire], "ScriptedReply | Call | str"]

@@ -35,7 +35,7 @@ def part(kind, **more):
 
 _PROPERTIES = {"type": "object", "properties": {"a": {"type": "string"}}}
 
-# What it is about; the words of the refusal; the request refused; the nearest one taken.
+# The subject; the words of the refusal; the request refused; the nearest one taken.
 RULES = {
     "a request needs a model": (
         "Missing required parameter: 'model'.",

@@ -43,7 +43,7 @@ def marked(count, mark=SHORT):
     return messages(user(*(text(cache_control=mark) for _ in range(count))))
 
 
-# What it is about; the words of the refusal; the request refused; the nearest one is_accepted.
+# The subject; the words of the refusal; the request refused; the nearest one is_accepted.
 RULES = {
     "a request needs max_tokens": (
         "max_tokens: Field required",

@@ -31,7 +31,7 @@ def assistant_message(kind):
     return {"role": "assistant", "content": [{"type": kind, "text": "x"}]}
 
 
-# What it is about; the words of the refusal; the request refused; the nearest one taken.
+# The subject; the words of the refusal; the request refused; the nearest one taken.
 RULES = {
     "a request needs a model": (
         "Missing required parameter: 'model'.",

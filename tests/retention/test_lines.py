@@ -226,7 +226,7 @@ def test_a_strategy_that_keeps_more_is_compared_with_ours_at_that_size() -> None
 
 def test_a_recommendation_is_of_the_ratio_that_is_asked_and_not_of_more() -> None:
     parts = Strategy("parts", keep_last(exact_cost()), (("granularity", "excerpt"),))
-    # What it must keep is much, and names little that is used later.
+    # It must keep much, which names little that is used later.
     whole = Strategy("whole", lambda messages, *_: [messages[0]] + [messages[2]] * 24, ())
     sample = sample_cases([read_session(work(40))])
     found = evaluate(sample, [whole, parts], (0.5,))

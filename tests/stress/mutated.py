@@ -38,7 +38,7 @@ Door = Callable[["Case"], Any]
 
 
 class FaultError(Exception):
-    """What a door did wrong."""
+    """A mistake of a door."""
 
 
 class Case:

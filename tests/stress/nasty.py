@@ -420,7 +420,7 @@ def objects_that_refuse_to_be_shown() -> Messages:
 
 
 def outcome(name: str, run: Callable[[Messages], Any]) -> Any:
-    """What `run` makes of a conversation, or None where it raised an error of the right kind."""
+    """Return `run`'s result for a conversation, or None if it raised an error of the right kind."""
     messages = NASTY[name]()
     try:
         return run(messages)

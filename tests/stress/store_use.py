@@ -111,7 +111,7 @@ def _answered(name: str, text: str) -> dict[str, Any]:
 
 
 class Use:
-    """What one process does with a store, and what it saw."""
+    """One process's use of a store, and its results."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -20,7 +20,7 @@ def talk(start: int = 0) -> list[dict[str, str]]:
 
 
 def kept_turns(start: int) -> list[str]:
-    """What is kept of a talk, by its beginnings: top level, so that a child can import it."""
+    """The beginnings of the messages kept of a talk: top level, so that a child can import it."""
     kept = rehydrate.compact_context(talk(start), "which part failed?").messages
     return [str(message["content"])[:20] for message in kept]
 
@@ -83,7 +83,7 @@ def test_forking_while_other_threads_compact_leaves_no_child_waiting():
 
 @needs_fork
 def test_a_first_call_in_one_thread_and_a_fork_in_another_leave_no_child_waiting():
-    # What is loaded at the first call (model, tables) is being loaded at the moment of the fork.
+    # The model and tables, loaded at the first call, are being loaded at the moment of the fork.
     ended = run_python(
         """
         import os, signal, threading, time

@@ -1,4 +1,4 @@
-"""What strangers write takes time as its length does: a square of it would take minutes here."""
+"""Reading strangers' texts takes time as their length does: its square would take minutes here."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ MEGABYTES = 10
 MANY = sized(50_000, 150_000)
 
 BYTES_A_BYTE = 16
-"""What a compaction may need at its peak for each byte of text, the text itself included."""
+"""The most that a compaction may hold for each byte of text, the text itself included."""
 
 _ONE_TEXT = """
 import json, resource, sys

@@ -11,7 +11,7 @@ from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 
-# What takes a second, 100 times; the signal comes in the middle of it.
+# A second's work, 100 times; the signal comes in the middle of it.
 _LONG = r"""
 import os, signal, sys, threading, time
 import rehydrate
@@ -44,7 +44,7 @@ try:
         rehydrate._native.clear_cache()
         rehydrate.compact_context(endless, "the fox of part_9.py")
 except KeyboardInterrupt:
-    # What was stopped has left nothing half done.
+    # The stopped call left nothing half done.
     kept = rehydrate.compact_context([{"role": "user", "content": "hello"}] * 3)
     print("interrupted", kept.stats.before_tokens)
 """

@@ -49,7 +49,7 @@ KNOWN: Mapping[str, str] = {
     "hosts: no system, no thinking": "the hosts keep instructions elsewhere, and thoughts apart",
     "converted: notes": "what another provider cannot take is named in `ir.meta.degraded`",
 }
-"""What may differ between doors, by name."""
+"""Differences that doors may have, by name."""
 
 AGENTS = ("claude_code", "codex")
 _WORD = re.compile(r"\w+")
@@ -399,7 +399,7 @@ def _chats(t: Transcript, *, with_system: bool) -> list[dict[str, Any]]:
 
 
 def _hosts(t: Transcript) -> None:
-    """What each framework's adapter reads and sends."""
+    """Messages that each framework's adapter reads and sends."""
     chats = _chats(t, with_system=False)
     for name, host in hosts().items():
         made = host.load(HOST_MESSAGES[name](chats))
@@ -449,7 +449,7 @@ _OF_AGENTS = ("hooks", "sessions")
 
 
 class Row(NamedTuple):
-    """What came of one conversation."""
+    """The outcome of one conversation."""
 
     name: str
     format: str

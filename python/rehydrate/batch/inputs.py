@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -177,6 +178,21 @@ def _is_table(path: Path) -> bool:
     return has_more or "id" in row
 
 
+def bytes_column(values: Sequence[bytes | None]) -> pa.Array:
+    """Return the values as an array, without `pa.array`: that one imports pandas where it is, which
+    takes every process most of a second."""
+    valid = np.packbits(np.array([value is not None for value in values], bool), bitorder="little")
+    ends = np.cumsum([0, *[len(value or b"") for value in values]], dtype=np.int64)
+    buffers = [pa.py_buffer(each) for each in (valid, ends, b"".join(filter(None, values)))]
+    return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
+
+
+def texts_column(values: Sequence[str | None]) -> pa.Array:
+    """Return the texts as an array, without pandas (`bytes_column`)."""
+    encoded = [None if value is None else value.encode() for value in values]
+    return bytes_column(encoded).cast(pa.string())
+
+
 def rows_of(sources: Iterator[Source], *, alone: bool) -> Iterator[Rows]:
     """Yield the rows of all sources, each time no more than a part may have.
 
@@ -216,8 +232,8 @@ def row_count(source: Source) -> int | None:
 def _of_files(files: list[Source]) -> Rows:
     table = pa.table(
         {
-            "id": pa.array([file.name for file in files], pa.string()),
-            "file": pa.array([os.fsencode(file.path) for file in files], pa.binary()),
+            "id": texts_column([file.name for file in files]),
+            "file": bytes_column([os.fsencode(file.path) for file in files]),
         }
     )
     return Rows(table, tuple((file.name, file.size, file.mtime_ns) for file in files))
@@ -273,8 +289,8 @@ def table_rows(source: Source, limits: Limits, *, alone: bool) -> Iterator[Rows]
             if alone and start == 0:
                 raise unreadable from None
             problem = str(unreadable) if start == 0 else f"from row {start} on, {unreadable}"
-            ids = pa.nulls(1, kind) if alone else pa.array([source.name])
-            table = pa.table({"id": ids, "problem": [problem]})
+            ids = pa.nulls(1, kind) if alone else texts_column([source.name])
+            table = pa.table({"id": ids, "problem": texts_column([problem])})
             yield Rows(table, (source.name, source.size, source.mtime_ns, start, "problem"))
             return
         if batch is None:
@@ -305,7 +321,7 @@ def _record_batches(source: Source) -> Iterator[pa.Table]:
             mean = max(1, size // max(1, file.metadata.num_rows))
             rows = max(1, min(MAX_ROWS, MAX_BYTES // mean))
             for batch in file.iter_batches(rows, columns=columns, use_threads=False):
-                yield _plain(pa.table(batch))
+                yield _plain(pa.Table.from_batches([batch]))
         return
     with pa.memory_map(str(source.path)) as mapped:
         reader = _ipc(mapped)
@@ -313,7 +329,7 @@ def _record_batches(source: Source) -> Iterator[pa.Table]:
         count = getattr(reader, "num_record_batches", None)
         batches = reader if count is None else map(reader.get_batch, range(count))
         for batch in batches:
-            yield _plain(pa.table(batch).select(columns))
+            yield _plain(pa.Table.from_batches([batch]).select(columns))
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -360,9 +376,7 @@ def _lines(source: Source) -> Iterator[pa.Table]:
 
     def table() -> pa.Table:
         ids = [f"{first + row}" for row in range(len(lines))]
-        return pa.table(
-            {"id": pa.array(ids, pa.string()), "line": pa.array(lines, pa.large_binary())}
-        )
+        return pa.table({"id": texts_column(ids), "line": bytes_column(lines)})
 
     lines: list[bytes] = []
     size = first = 0
@@ -386,11 +400,12 @@ def _cut(table: pa.Table, limits: Limits) -> Iterator[pa.Table]:
     column = "line" if "line" in table.column_names else "messages"
     texts = table[column]
     if pa.types.is_null(texts.type):
-        sizes: list[int] = [0] * len(table)
+        sizes: list[int | None] = [0] * len(table)
     else:
-        sizes = pc.fill_null(pc.binary_length(texts.cast(pa.large_binary())), 0).to_pylist()
+        sizes = pc.binary_length(texts.cast(pa.large_binary())).to_pylist()
     start = held = 0
-    for row, size in enumerate(sizes):
+    for row, length in enumerate(sizes):
+        size = length or 0
         if row > start and (row - start == limits.rows or held + size > limits.bytes):
             yield table.slice(start, row - start)
             limits.made()
@@ -408,7 +423,7 @@ def _with_names(table: pa.Table, name: str, start: int) -> pa.Table:
         f"{name}#{_id_text(value, start + row)}"
         for row, value in enumerate(table["id"].to_pylist())
     ]
-    return table.set_column(0, "id", pa.array(ids, pa.string()))
+    return table.set_column(0, "id", texts_column(ids))
 
 
 def _id_text(value: Any, row: int) -> str:

@@ -130,7 +130,7 @@ class PartFolder:
         """Make the file of a part from those of its halves."""
 
         files = [self.file(half.key) for half in halves]
-        write_part(self.file(part.key), pa.concat_tables(map(pq.read_table, files)))
+        write_part(self.file(part.key), pa.concat_tables(map(_read, files)))
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -198,7 +198,7 @@ def _groups(parts: Iterable[Path], empty: pa.Table) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     rows = size = 0
     for path in parts:
-        table = pq.read_table(path, use_threads=False, memory_map=False).cast(empty.schema)
+        table = _read(path).cast(empty.schema)
         if held and (rows + len(table) > _GROUP_ROWS or size + table.nbytes > _GROUP_BYTES):
             yield pa.concat_tables(held).combine_chunks()
             held, rows, size = [], 0, 0
@@ -207,6 +207,12 @@ def _groups(parts: Iterable[Path], empty: pa.Table) -> Iterator[pa.Table]:
         size += table.nbytes
     if held:
         yield pa.concat_tables(held).combine_chunks()
+
+
+def _read(path: Path) -> pa.Table:
+    """Return the table of a part; `pq.read_table` would import pandas."""
+    with pq.ParquetFile(path) as file:
+        return file.read(use_threads=False)
 
 
 def _digest(value: Any) -> str:

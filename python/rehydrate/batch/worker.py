@@ -25,6 +25,7 @@ from rehydrate import _native
 from rehydrate._native import Document, file_text
 from rehydrate._text import error_text
 from rehydrate.batch.compaction import row_error
+from rehydrate.batch.inputs import bytes_column, texts_column
 from rehydrate.batch.parts import write_part
 from rehydrate.errors import FileError, InvalidArgumentError, RehydrateError
 from rehydrate.process import cache_limit
@@ -133,11 +134,12 @@ class JobPlan(NamedTuple):
     def empty(self, id_type: pa.DataType) -> pa.Table:
         """Return the result of no rows; raises InvalidArgumentError for a wrong option."""
 
-        return self._run(_table(pa.array([], id_type), [], []))
+        return self._run(_table(pa.nulls(0, id_type), [], []))
 
     def _run(self, rows: pa.Table) -> pa.Table:
         module, _, function = self.job.partition(":")
-        return pa.table(getattr(import_module(module), function)(rows, threads=1, **self.options))
+        found = getattr(import_module(module), function)(rows, threads=1, **self.options)
+        return pa.RecordBatchReader.from_stream(found).read_all()
 
 
 def _with_messages(rows: pa.Table) -> tuple[pa.Table, dict[int, str]]:
@@ -162,16 +164,16 @@ def _with_messages(rows: pa.Table) -> tuple[pa.Table, dict[int, str]]:
                     ids[row] = f"{table}{mark}{name}"
         except Exception as error:  # a row's error is its own
             problems[row] = row_error(error)
-    return _table(ids, texts, queries), problems
+    return _table(texts_column(ids), texts, queries), problems
 
 
-def _table(ids: Any, texts: list[str | None], queries: list[str | None]) -> pa.Table:
+def _table(ids: pa.Array, texts: list[str | None], queries: list[str | None]) -> pa.Table:
     def column(values: list[str | None]) -> pa.Array:
         # As bytes: half of a surrogate pair in a text is its row's matter.
         encoded = [
             None if text is None else text.encode("utf-8", "surrogatepass") for text in values
         ]
-        return pa.array(encoded, pa.large_binary())
+        return bytes_column(encoded)
 
     return pa.table({"id": ids, "messages": column(texts), "query": column(queries)})
 
@@ -184,7 +186,7 @@ def _with_errors(found: pa.Table, problems: Mapping[int, str]) -> pa.Table:
     for row, problem in problems.items():
         errors[row] = problem
     at = found.column_names.index("error")
-    return found.set_column(at, found.schema.field(at), pa.array(errors, pa.string()))
+    return found.set_column(at, found.schema.field(at), texts_column(errors))
 
 
 def _text_of_file(path: Path) -> str:

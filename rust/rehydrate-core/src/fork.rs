@@ -34,12 +34,14 @@ pub struct Gate {
     inside: AtomicUsize,
     /// The number of calls of this thread inside, each within the others.
     depth: &'static LocalKey<Cell<usize>>,
+    fork_patience: Duration,
+    hooks_patience: Duration,
 }
 
 impl Gate {
     #[must_use]
     pub const fn new(depth: &'static LocalKey<Cell<usize>>) -> Self {
-        Self { inside: AtomicUsize::new(0), depth }
+        Self { inside: AtomicUsize::new(0), depth, fork_patience: FORK_PATIENCE, hooks_patience: HOOKS_PATIENCE }
     }
 
     /// Go in, for a bounded piece of work; a fork that has begun is waited for.
@@ -55,7 +57,7 @@ impl Gate {
                     break;
                 }
                 self.inside.fetch_sub(1, SeqCst);
-                let end = *patience_end.get_or_insert_with(|| Instant::now() + HOOKS_PATIENCE);
+                let end = *patience_end.get_or_insert_with(|| Instant::now() + self.hooks_patience);
                 while FORKING.load(SeqCst) > 0 && Instant::now() < end {
                     thread::sleep(PAUSE);
                     poll()?;
@@ -90,7 +92,7 @@ pub struct Inside(&'static Gate);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        let Gate { inside, depth } = self.0;
+        let Gate { inside, depth, .. } = self.0;
         depth.set(depth.get() - 1);
         if depth.get() == 0 {
             inside.fetch_sub(1, SeqCst);
@@ -109,7 +111,7 @@ pub struct ForkGuard {
 #[must_use]
 pub fn guard(gate: &'static Gate) -> ForkGuard {
     // Forks go one by one: a value that one has settled is half settled for another's child.
-    let end = Instant::now() + HOOKS_PATIENCE;
+    let end = Instant::now() + gate.hooks_patience;
     while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
         if Instant::now() >= end {
             FORKING.fetch_add(1, SeqCst);
@@ -117,7 +119,7 @@ pub fn guard(gate: &'static Gate) -> ForkGuard {
         }
         thread::sleep(PAUSE);
     }
-    let end = Instant::now() + FORK_PATIENCE;
+    let end = Instant::now() + gate.fork_patience;
     guarded::CALLS.settle(end);
     gate.settle(end);
     ForkGuard { parent: process::id(), gate }
@@ -150,31 +152,34 @@ mod tests {
     thread_local! {
         static DEPTH: Cell<usize> = const { Cell::new(0) };
     }
+    /// More than any machine is busy for: what waits so long hangs.
+    const MINUTES: Duration = Duration::from_secs(600);
+    static PATIENT: Gate = Gate { fork_patience: MINUTES, hooks_patience: MINUTES, ..Gate::new(&DEPTH) };
     static CALLS: Gate = Gate::new(&DEPTH);
 
     #[test]
     fn a_fork_waits_for_calls_but_not_for_its_own_and_calls_wait_for_it() {
-        let inside = CALLS.enter().unwrap();
-        drop(CALLS.enter().unwrap());
-        assert!(!CALLS.is_quiet());
+        let inside = PATIENT.enter().unwrap();
+        drop(PATIENT.enter().unwrap());
+        assert!(!PATIENT.is_quiet());
         let before = Instant::now();
-        let fork = guard(&CALLS);
-        assert!(before.elapsed() < FORK_PATIENCE, "it waited for itself");
+        let fork = guard(&PATIENT);
+        assert!(before.elapsed() < MINUTES, "it waited for itself");
         thread::scope(|scope| {
-            let waits = scope.spawn(|| CALLS.enter().map(drop).unwrap());
+            let waits = scope.spawn(|| PATIENT.enter().map(drop).unwrap());
             thread::sleep(20 * PAUSE);
             assert!(!waits.is_finished());
             drop(fork);
             waits.join().unwrap();
         });
         thread::scope(|scope| {
-            let forks = scope.spawn(|| drop(guard(&CALLS)));
+            let forks = scope.spawn(|| drop(guard(&PATIENT)));
             thread::sleep(20 * PAUSE);
             assert!(!forks.is_finished());
             drop(inside);
             forks.join().unwrap();
         });
-        assert!(CALLS.is_quiet());
+        assert!(PATIENT.is_quiet());
     }
 
     #[test]

@@ -75,7 +75,7 @@ def test_a_model_serves_loop_after_loop_and_leaves_no_connection(on_text):
     with served() as (server, url):
         model = OpenAIChatModel("m", base_url=url, api_key="k")
         for backend in ("asyncio", "trio", "asyncio", "trio"):
-            # What a loop leaves open is reported, and pytest makes each report an error.
+            # Python reports whatever a loop leaves open, and pytest makes each report an error.
             reply = ask(model, prompt("openai_chat"), backend=backend, on_text=on_text)
             assert reply.text == "Hi."
             gc.collect()

@@ -128,7 +128,7 @@ def test_an_answer_with_all_its_words_is_within_its_budget(budget_tokens):
 def test_a_model_that_asks_four_times_in_a_turn_is_answered_however_full_its_prompt_is(
     provider, turns
 ):
-    """What an answer brings over the soft limit is made room for by the next prompt."""
+    """The next prompt makes room for an answer that goes over the soft limit."""
     budget = Budget(soft_tokens=5_000)
     context = Context(provider=provider, format="anthropic", budget=budget, clock=NOON.timestamp)
     jit = ContextJIT(context, budget_tokens=1_000)

@@ -27,7 +27,7 @@ WORDS = {
 
 
 def asked(language: Language, query: str) -> str:
-    """What the model gets for a query when the prompt shows the end of the conversation only."""
+    """Return the model's answer to a query when the prompt shows only the conversation's end."""
     context = Context(system="You help.", budget=Budget(soft_tokens=3_000, hard_tokens=10**7))
     jit = ContextJIT(context)
     context.add({"role": "user", "content": language.fact}, {"role": "assistant", "content": "ok"})

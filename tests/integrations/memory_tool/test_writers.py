@@ -72,7 +72,7 @@ def test_threads_edit_one_file_and_no_edit_is_lost(path):
         assert set(answers) == {f"The file {NOTES} has been edited."}
         lines = shared.texts()[NOTES].splitlines()
         assert sorted(lines) == sorted(f"Edit {p}-{n}." for p in range(4) for n in range(12))
-        # What searches find is the text of the last edit.
+        # Searches find the text of the last edit.
         held = "".join(item.text for item in memory.list(sources=[NOTES], newest_first=False))
         assert sorted(held.splitlines()) == sorted(lines)
 
