@@ -20,6 +20,7 @@ mod scripted;
 mod system_apart;
 mod to_langchain;
 mod tools;
+mod ui_messages;
 
 use std::rc::Rc;
 
@@ -44,6 +45,7 @@ pub use requests::{alternating, request_of, summary_message, system_part, user_m
 pub use scripted::scripted_reply;
 pub use to_langchain::{chat_entries, langchain_fields};
 pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
+pub use ui_messages::ui_messages;
 
 /// Content that was left out or changed, and the indices of its entries.
 #[derive(Default)]

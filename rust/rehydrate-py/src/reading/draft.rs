@@ -3,6 +3,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::media::UNSIZED_TOKENS;
 
 use super::blocks::Body;
 use super::strings::{Id, Source};
@@ -17,6 +18,8 @@ pub struct Row {
     /// Its number among the roles.
     pub role: usize,
     pub images: u32,
+    /// The tokens of these.
+    pub media_tokens: u32,
     pub is_user_turn: bool,
     /// Whether it holds no thought: nothing can be stripped from it.
     pub is_thoughtless: bool,
@@ -111,6 +114,7 @@ impl Draft {
             index: body.index,
             role,
             images: body.images,
+            media_tokens: body.media_tokens,
             is_user_turn,
             is_thoughtless: !body.is_thoughtful,
             is_common: !body.is_uncommon,
@@ -204,10 +208,12 @@ impl Draft {
     /// Make one message of the last `messages`.
     pub fn join_last(&mut self, messages: usize) {
         let first = self.rows.len().saturating_sub(messages);
-        let images = self.rows[first..].iter().fold(0, |images: u32, row| images.saturating_add(row.images));
+        let joined = &self.rows[first..];
+        let images = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.images));
+        let media_tokens = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.media_tokens));
         let Some(row) = self.rows.get(first).copied() else { return };
         self.rows.truncate(first);
-        self.end(Row { images, ..row });
+        self.end(Row { images, media_tokens, ..row });
     }
 
     /// Give the last message this index.
@@ -238,10 +244,12 @@ impl Draft {
                 ids.push(Id::of(id.cast_into::<PyString>()?)?);
             }
         }
+        let (images, known): (u32, u32) = (message.get_item(3)?.extract()?, message.get_item(7)?.extract()?);
         let row = Row {
             index: message.get_item(0)?.extract()?,
             role: self.role(&Speaker::of(message.get_item(1)?.cast_into::<PyString>()?))?,
-            images: message.get_item(3)?.extract()?,
+            images,
+            media_tokens: if known == 0 { images.saturating_mul(UNSIZED_TOKENS) } else { known },
             is_user_turn: message.get_item(6)?.is_truthy()?,
             ..Row::default()
         };
