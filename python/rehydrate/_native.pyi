@@ -361,6 +361,7 @@ __all__ = [
     "transcript_branch",
     "transcript_lines",
     "transcripts",
+    "ui_messages",
     "unicode_inside",
     "unit_memory",
     "unit_text",

@@ -120,7 +120,7 @@ def test_it_counts_alike_wherever_it_is() -> None:
     output = {"type": "content", "value": [{"type": "image-data", "data": base64(data)}]}
     told = {"type": "tool-result", "toolCallId": "a", "toolName": "see", "output": output}
     mcp = {"content": [{"type": "image", "data": base64(data), "mimeType": "image/png"}]}
-    for messages, format in (
+    for messages, name in (
         (user(result), "anthropic"),
         ([line], "claude_code"),
         (user({"type": "image", "image": base64(data)}), "ai_sdk"),
@@ -128,10 +128,13 @@ def test_it_counts_alike_wherever_it_is() -> None:
         (user({"type": "file", "data": url(data), "mediaType": "image/png"}), "ai_sdk"),
         (user({"type": "file", "data": {"type": "data", "data": data}}), "ai_sdk"),
         ([{"role": "tool", "content": [told]}], "ai_sdk"),
-        ([{"role": "tool", "content": [{**told, "output": {"type": "json", "value": mcp}}]}], "ai_sdk"),
+        (
+            [{"role": "tool", "content": [{**told, "output": {"type": "json", "value": mcp}}]}],
+            "ai_sdk",
+        ),
         ([{"id": "m", "role": "user", "parts": [{"type": "file", "url": url(data)}]}], "ai_sdk_ui"),
     ):
-        assert count_tokens(messages, format=format) == CLAUDES, (messages, format)
+        assert count_tokens(messages, format=name) == CLAUDES, (messages, name)
     seen = {"type": "computer_screenshot", "image_url": url(data)}
     screen = {"type": "computer_call_output", "call_id": "a", "output": seen}
     drawn = {"type": "image_generation_call", "id": "i", "result": base64(data)}
@@ -161,7 +164,10 @@ def test_geminis_resolution_is_followed() -> None:
     data = base64(PICTURES["jpeg"])
     level = {"level": "MEDIA_RESOLUTION_LOW"}
     assert count_tokens(gemini(data, mediaResolution=level)) == 280
-    assert count_tokens(gemini(data, media_resolution={"level": "MEDIA_RESOLUTION_ULTRA_HIGH"})) == 2_240
+    assert (
+        count_tokens(gemini(data, media_resolution={"level": "MEDIA_RESOLUTION_ULTRA_HIGH"}))
+        == 2_240
+    )
     assert count_tokens(gemini(base64(b"heic"), "image/heic")) == 1_120
     at = {"fileData": {"fileUri": "gs://a/b.png", "mimeType": "image/png"}}
     assert count_tokens([{"role": "user", "parts": [at]}]) == 1_120
@@ -169,7 +175,8 @@ def test_geminis_resolution_is_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [pdf(3), pdf(3, at_end=True), pdf(3, linearized=True), pdf(3, at_end=True, linearized=True)]
+    "data",
+    [pdf(3), pdf(3, at_end=True), pdf(3, linearized=True), pdf(3, at_end=True, linearized=True)],
 )
 def test_a_pdf_counts_by_its_pages(data: bytes) -> None:
     source = {"type": "base64", "media_type": "application/pdf", "data": base64(data)}
@@ -195,11 +202,16 @@ def test_what_tells_no_size_counts_the_constant(data: bytes) -> None:
     assert count_tokens(bedrock(data)) == 1_600
 
 
-@pytest.mark.parametrize("address", ["https://a/b.png", "iVBO", "data:image/png,x", "data:", "�", "\ud800"])
+@pytest.mark.parametrize(
+    "address", ["https://a/b.png", "iVBO", "data:image/png,x", "data:", "�", "\ud800"]
+)
 def test_an_address_counts_the_constant(address: str) -> None:
     assert count_tokens(user({"type": "image_url", "image_url": address})) == 1_600
     assert count_tokens(user({"type": "image", "source": {"type": "url", "url": address}})) == 1_600
-    assert count_tokens(user({"type": "image", "source": {"type": "file", "file_id": address}})) == 1_600
+    assert (
+        count_tokens(user({"type": "image", "source": {"type": "file", "file_id": address}}))
+        == 1_600
+    )
 
 
 def test_a_pdf_of_absurdly_many_pages_is_bounded() -> None:
@@ -215,7 +227,10 @@ def test_a_released_view_counts_the_constant() -> None:
 
 def test_the_messages_hold_their_tokens() -> None:
     read = parse([*anthropic(PICTURES["png"]), *user({"type": "image", "source": {}})])
-    assert [(each.images, each.media_tokens) for each in read.messages] == [(1, CLAUDES), (1, 1_600)]
+    assert [(each.images, each.media_tokens) for each in read.messages] == [
+        (1, CLAUDES),
+        (1, 1_600),
+    ]
 
 
 def test_a_small_picture_no_longer_costs_what_a_page_does() -> None:

@@ -127,6 +127,8 @@ fn claude_tokens(width: u32, height: u32) -> u32 {
 
 fn openai_tokens(width: u32, height: u32, detail: Detail) -> u32 {
     const MOST: u32 = 2_500;
+    /// 60 megapixels: a larger picture is refused (2026-10).
+    const MOST_TAKEN: u32 = 60_000;
     let whole = patches(width, height, 32, 1.0);
     let patches = match detail {
         Detail::Low => patches(width, height, 32, scale_to(512.0, width.max(height))),
@@ -135,7 +137,7 @@ fn openai_tokens(width: u32, height: u32, detail: Detail) -> u32 {
             let side = |ratio: f64| whole_number((f64::from(MOST) * ratio).sqrt().floor()).clamp(1, MOST);
             side(ratio) * side(1.0 / ratio)
         }
-        _ => whole,
+        _ => whole.min(MOST_TAKEN),
     };
     patches.saturating_mul(6).div_ceil(5)
 }
@@ -193,9 +195,9 @@ impl<'a> Bytes<'a> {
         let digit = |number: usize| text.get(first + number).copied().and_then(base64_digit);
         let (high, low) = (digit(within)?, digit(within + 1)?);
         Some(match within {
-            0 => high << 2 | low >> 4,
-            1 => high << 4 | low >> 2,
-            _ => high << 6 | low,
+            0 => (high << 2) | (low >> 4),
+            1 => (high << 4) | (low >> 2),
+            _ => (high << 6) | low,
         })
     }
 
@@ -205,7 +207,7 @@ impl<'a> Bytes<'a> {
 
     /// The number in these bytes, the highest first.
     fn number(self, bytes: impl IntoIterator<Item = usize>) -> Option<u32> {
-        bytes.into_iter().try_fold(0, |sum, at| Some(sum << 8 | u32::from(self.at(at)?)))
+        bytes.into_iter().try_fold(0, |sum, at| Some((sum << 8) | u32::from(self.at(at)?)))
     }
 
     fn window(self, start: usize, end: usize) -> Vec<u8> {
@@ -250,7 +252,7 @@ impl<'a> Bytes<'a> {
             b' ' => Some((self.number([27, 26])? & 0x3fff, self.number([29, 28])? & 0x3fff)),
             b'L' => {
                 let bits = self.number([24, 23, 22, 21])?;
-                Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+                Some(((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1))
             }
             b'X' => Some((self.number([26, 25, 24])? + 1, self.number([29, 28, 27])? + 1)),
             _ => None,
@@ -315,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_picture_counts_as_its_provider_bills_it() {
-        // Billed tokens without the words around the picture (2026-10).
+        // Counted requests of GPT-6, and of Claude 5.5 but for the last two, which it bills less (2026-10).
         for (width, height, claude, openai, high) in [
             (256, 256, 100, 77, 77),
             (512, 512, 361, 308, 308),
