@@ -19,8 +19,8 @@ mod responses;
 mod scripted;
 mod system_apart;
 mod to_langchain;
+mod to_ui;
 mod tools;
-mod ui_messages;
 
 use std::rc::Rc;
 
@@ -44,8 +44,8 @@ pub use repaired::repaired_entries;
 pub use requests::{alternating, request_of, summary_message, system_part, user_message, user_part};
 pub use scripted::scripted_reply;
 pub use to_langchain::{chat_entries, langchain_fields};
+pub use to_ui::ui_messages;
 pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
-pub use ui_messages::ui_messages;
 
 /// Content that was left out or changed, and the indices of its entries.
 #[derive(Default)]

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::media::Vision;
 use rehydrate_core::rules::openai_responses::{call_of, is_clients};
 
 use super::blocks::{At, Body, STATE};

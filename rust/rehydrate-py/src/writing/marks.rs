@@ -114,7 +114,9 @@ fn of_ai_sdk<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
         let (options, anthropic) = (interned!(py, "providerOptions"), interned!(py, "anthropic"));
         let (known, own) = (of.get(options)?, dict!(py));
         let known = known.as_ref().and_then(Fields::of);
-        if let Some(known) = known.map(|known| known.get(anthropic)).transpose()?.flatten() {
+        if let Some(known) = known.map(|known| known.get(anthropic)).transpose()?.flatten()
+            && Fields::of(&known).is_some()
+        {
             own.update(known.cast()?)?;
         }
         own.set_item(interned!(py, "cacheControl"), dict!(py, "type": "ephemeral"))?;
