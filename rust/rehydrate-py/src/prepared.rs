@@ -117,7 +117,7 @@ impl Prepared {
             }
             let message = |(pieces, row, unit): (std::ops::Range<usize>, &Row, usize)| Message {
                 pieces,
-                media_tokens: row.media_tokens,
+                media_tokens: row.tokens_of_media(),
                 structural: structural[row.role],
                 role: columns.role_of(row),
                 unit,

@@ -446,5 +446,5 @@ fn sizes(conversation: &Conversation, entries: &Any<'_>) -> PyResult<Vec<i64>> {
 /// The tokens of media in the entries before an index.
 fn media_tokens(conversation: &Conversation, before: usize) -> i64 {
     let rows = conversation.columns.of.rows.iter().filter(|row| row.index < before);
-    rows.map(|row| i64::from(row.media_tokens)).sum()
+    rows.map(|row| i64::from(row.tokens_of_media())).sum()
 }

@@ -18,7 +18,7 @@ pub struct Row {
     /// Its number among the roles.
     pub role: usize,
     pub images: u32,
-    /// The tokens of these.
+    /// The tokens of these; 0 if they are unknown.
     pub media_tokens: u32,
     pub is_user_turn: bool,
     /// Whether it holds no thought: nothing can be stripped from it.
@@ -30,6 +30,13 @@ pub struct Row {
     pub pieces_end: usize,
     pub calls_end: usize,
     pub answers_end: usize,
+}
+
+impl Row {
+    /// The tokens of its media.
+    pub fn tokens_of_media(&self) -> u32 {
+        if self.media_tokens == 0 { self.images.saturating_mul(UNSIZED_TOKENS) } else { self.media_tokens }
+    }
 }
 
 /// Messages as they are read, one after the other.
@@ -210,7 +217,7 @@ impl Draft {
         let first = self.rows.len().saturating_sub(messages);
         let joined = &self.rows[first..];
         let images = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.images));
-        let media_tokens = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.media_tokens));
+        let media_tokens = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.tokens_of_media()));
         let Some(row) = self.rows.get(first).copied() else { return };
         self.rows.truncate(first);
         self.end(Row { images, media_tokens, ..row });
@@ -244,12 +251,11 @@ impl Draft {
                 ids.push(Id::of(id.cast_into::<PyString>()?)?);
             }
         }
-        let (images, known): (u32, u32) = (message.get_item(3)?.extract()?, message.get_item(7)?.extract()?);
         let row = Row {
             index: message.get_item(0)?.extract()?,
             role: self.role(&Speaker::of(message.get_item(1)?.cast_into::<PyString>()?))?,
-            images,
-            media_tokens: if known == 0 { images.saturating_mul(UNSIZED_TOKENS) } else { known },
+            images: message.get_item(3)?.extract()?,
+            media_tokens: message.get_item(7)?.extract()?,
             is_user_turn: message.get_item(6)?.is_truthy()?,
             ..Row::default()
         };

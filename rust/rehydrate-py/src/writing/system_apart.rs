@@ -92,7 +92,8 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
     let mut messages = Vec::new();
     for each in placed(rest, spoken)? {
         let of = fields(&each)?;
-        if role_of(&each)? != Role::System || has_settings(of)? || has_more_than_texts(of)? {
+        let has_settings = of.is_set(interned!(py, "clear_at"))? || has_settings(of)?;
+        if role_of(&each)? != Role::System || has_settings || has_more_than_texts(of)? {
             messages.push(each);
             continue;
         }
