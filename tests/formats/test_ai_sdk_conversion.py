@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from rehydrate import compact_context
-from rehydrate._native import entry_inputs, result_entries, tool_definition, user_message
+from rehydrate._native import (
+    entry_inputs,
+    result_entries,
+    tool_definition,
+    unmarked,
+    user_message,
+)
 from rehydrate.context import Context
 from rehydrate.formats import parse, validate
 from rehydrate.formats.calls import ToolCall
@@ -140,7 +146,7 @@ def test_media_are_files_in_messages_and_items_in_results() -> None:
         PromptIR(history=History(tuple(entries), "anthropic")), "ai_sdk"
     ).messages
     url = "data:image/png;base64,iVBORw0KGgo="
-    assert said["content"][1] == {"type": "file", "data": url, "mediaType": "image/png"}
+    assert unmarked(said["content"][1]) == {"type": "file", "data": url, "mediaType": "image/png"}
     assert results["content"][0]["output"]["value"] == [
         {"type": "image-data", "data": "iVBORw0KGgo=", "mediaType": "image/png"},
         {"type": "file-url", "url": source["url"], "mediaType": "application/pdf"},

@@ -239,7 +239,7 @@ def test_what_a_content_holds_is_read_and_counted() -> None:
     assert [each.images for each in read.messages] == [0, 0, 1]
     assert read.messages[2].role == "tool" and not read.unknown
     bare = count_tokens([*entries[:2], user(answer(response=response))])
-    assert 1_500 < count_tokens(entries) - bare < 1_700
+    assert count_tokens(entries) - bare == 1_120
 
 
 def test_what_may_be_shortened_and_what_not() -> None:
