@@ -361,6 +361,7 @@ __all__ = [
     "transcript_branch",
     "transcript_lines",
     "transcripts",
+    "ui_messages",
     "unicode_inside",
     "unit_memory",
     "unit_text",
@@ -1834,6 +1835,9 @@ def result_entries(results: Sequence[Any]) -> list[Any]: ...
 
 # A user's message in a format; ``is_turn=False`` marks it as not a turn of the user if it can.
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any: ...  # noqa: A002
+
+# The entries of a format as UI messages of the AI SDK's.
+def ui_messages(entries: Sequence[Any], format: str) -> list[dict[str, Any]]: ...  # noqa: A002
 
 # A message of a summary: the user's with its text, or the assistant's that acknowledges it.
 def summary_message(text: str, format: str, role: Literal["user", "assistant"]) -> Any: ...  # noqa: A002

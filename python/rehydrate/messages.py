@@ -46,9 +46,10 @@ class Message(NamedTuple):
     """One entry of the caller's list, as the engine sees it.
 
     `role` is system, user, assistant, tool, or any other string in the entry. `images` counts
-    images, documents and other media, which cost a constant and are never text. `calls` and
-    `answers` hold the ids of tool calls and of tool results. `is_user_turn` is true for text of the
-    user's own, false for tool results and for text that a harness writes as the user.
+    images, documents and other media, which are never text. `calls` and `answers` hold the ids of
+    tool calls and of tool results. `is_user_turn` is true for text of the user's own, false for
+    tool results and for text that a harness writes as the user. `media_tokens` are those of the
+    media; 0 counts 1,600 each.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -58,6 +59,7 @@ class Message(NamedTuple):
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     is_user_turn: bool = False
+    media_tokens: int = 0
 
     @property
     def text(self) -> str:
@@ -136,8 +138,9 @@ SYSTEM_APART: frozenset[str] = frozenset({"ai_sdk", "anthropic", "bedrock", "gem
 """The providers whose requests have the system prompt in a field of its own, and whose messages
 begin with the user's."""
 
-CACHE_MARKED: frozenset[str] = frozenset({"anthropic", "bedrock"})
-"""The providers whose requests mark what is cached; the others cache prefixes by themselves."""
+CACHE_MARKED: frozenset[str] = frozenset({"ai_sdk", "anthropic", "bedrock"})
+"""The providers whose requests mark what is cached, the AI SDK's for a Claude that it may ask; the
+others cache prefixes by themselves."""
 
 MESSAGES_KEY: Mapping[str, str] = {"openai_responses": "input", "gemini": "contents"}
 """The argument that holds the messages, if it is not `messages`."""

@@ -20,8 +20,10 @@ def count_tokens(
 ) -> int:
     """Return the tokens of a text or of messages, exact for the encoding; offline.
 
-    In messages, everything that a model reads is counted: texts, tool inputs and results; an image
-    or a document counts 1,600. ``tools`` are tool definitions, counted as compact JSON. A
+    In messages, everything that a model reads is counted: texts, tool inputs and results, pictures
+    and documents. The size of these is read from the header of their bytes and counted as the
+    provider's current models bill it (docs/formats.md); where it is unknown, each counts 1,600.
+    ``tools`` are tool definitions, counted as compact JSON. A
     provider's framing of messages (a few tokens each) is not part of any encoding and not counted.
 
     >>> count_tokens("Hello, world!")

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from rehydrate._native import entry_inputs, result_entries, tool_definition, user_message
+from rehydrate import compact_context
+from rehydrate._native import (
+    entry_inputs,
+    result_entries,
+    tool_definition,
+    unmarked,
+    user_message,
+)
 from rehydrate.context import Context
 from rehydrate.formats import parse, validate
 from rehydrate.formats.calls import ToolCall
@@ -139,7 +146,7 @@ def test_media_are_files_in_messages_and_items_in_results() -> None:
         PromptIR(history=History(tuple(entries), "anthropic")), "ai_sdk"
     ).messages
     url = "data:image/png;base64,iVBORw0KGgo="
-    assert said["content"][1] == {"type": "file", "data": url, "mediaType": "image/png"}
+    assert unmarked(said["content"][1]) == {"type": "file", "data": url, "mediaType": "image/png"}
     assert results["content"][0]["output"]["value"] == [
         {"type": "image-data", "data": "iVBORw0KGgo=", "mediaType": "image/png"},
         {"type": "file-url", "url": source["url"], "mediaType": "application/pdf"},
@@ -337,3 +344,67 @@ def test_an_image_of_an_mcp_server_is_a_medium(format: str) -> None:
     without = {"content": [{"type": "text", "text": "4"}]}
     (_, plain, _) = parse([SPOKEN, shown(tool(output=without)), SPOKEN]).messages
     assert plain.text.endswith('{"content":[{"type":"text","text":"4"}]}')
+
+
+EFFORT = {
+    "role": "system",
+    "content": "",
+    "providerOptions": {"openai": {"reasoningEffortUpdate": "low"}},
+}
+MARKED = {"anthropic": {"cacheControl": {"type": "ephemeral"}}}
+
+
+def sdks(*entries: Any, **options: Any) -> Any:
+    return compile(PromptIR(history=History(entries, "ai_sdk")), "ai_sdk", **options)
+
+
+def test_a_change_of_the_effort_stays_in_its_place() -> None:
+    compiled = sdks(EFFORT, USER, SAID, EFFORT, USER)
+    assert compiled.request["system"] == [EFFORT]
+    assert [each["role"] for each in compiled.messages] == ["user", "assistant", "system", "user"]
+    assert compiled.messages[2] is EFFORT
+    assert refusal(list(compiled.messages)) is None
+
+
+def test_the_options_of_a_leading_system_message_stay() -> None:
+    own = {"role": "system", "content": "Be brief.", "providerOptions": MARKED}
+    assert sdks(own, USER).request["system"] == [own]
+
+
+def test_redacted_reasoning_of_version_4_is_thinking() -> None:
+    hidden = assistant(
+        {"type": "redacted-reasoning", "data": "eA=="}, {"type": "text", "text": "4"}
+    )
+    small = compact_context([USER, hidden, USER], target_ratio=1.0, thinking="strip")
+    assert small.messages[1] == {**hidden, "content": hidden["content"][1:]}
+    assert not small.stats.degraded
+    sent = anthropics(USER, hidden).messages[1]["content"]
+    assert sent in ("4", [{"type": "text", "text": "4"}])
+
+
+def test_prefixes_are_marked_as_for_anthropic() -> None:
+    long = {"role": "user", "content": "Which berth is free? " * 400}
+    system = {"role": "system", "content": "You are the harbour's assistant. " * 400}
+    tool = ToolDef.read({**SPEC, "description": "Sweeps a berth. " * 400})
+    history = (system, long, assistant(call("a")), tools(answer("a")), SAID, long)
+    ir = PromptIR(tools=(tool,), history=History(history, "ai_sdk"))
+    compiled = compile(ir, "ai_sdk")
+    marked = [part for part in compiled.segments if part.breakpoint]
+    assert 2 <= len(marked) <= 4
+    assert str(compiled.request).count("cacheControl") == len(marked)
+    assert compiled.request["system"] == [{**system, "providerOptions": MARKED}]
+    assert compiled.request["messages"][-1] == {**long, "providerOptions": MARKED}
+    assert refusal(list(compiled.messages)) is None
+    assert "providerOptions" not in str(history)
+    # A mark moves on, and changes nothing that was sent.
+    again = compile(ir.replace(history=History((*history, SAID, long), "ai_sdk")), "ai_sdk")
+    before = [part.digest for part in compiled.segments]
+    assert [part.digest for part in again.segments][: len(before)] == before
+
+
+def test_marks_of_the_callers_own_count_among_the_four() -> None:
+    long = {"role": "user", "content": "Which berth is free? " * 400}
+    own = {**long, "providerOptions": MARKED}
+    compiled = sdks(own, SAID, own, SAID, own, SAID, own, SAID, long)
+    assert str(compiled.request).count("cacheControl") == 4
+    assert compiled.messages[0] is own

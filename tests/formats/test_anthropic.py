@@ -448,3 +448,19 @@ def test_a_blank_user_message_opens_no_conversation():
             [*ROUND, HELLO, user(text(" \n")), assistant(text("x"))], budget_tokens=budget
         )
         assert not kept.messages or kept.messages[0] in (ROUND[0], HELLO)
+
+
+def test_a_leading_system_message_that_sets_something_goes_to_the_first_turn():
+    prompt = compiled({"role": "system", "content": "Be brief."}, ONCE, HELLO, YES, HELLO)
+    assert [block["text"] for block in prompt.request["system"]] == ["Be brief."]
+    assert prompt.messages[1] == ONCE
+    assert [each["role"] for each in prompt.messages[:3]] == ["user", "system", "assistant"]
+    assert prompt.betas == (CLEARING,)
+    assert validate(prompt.messages, "anthropic") == []
+    assert any("not its place" in note for note in prompt.ir.meta.degraded)
+
+
+def test_a_leading_system_message_that_is_never_cleared_is_the_system_prompt():
+    prompt = compiled({**ONCE, "clear_at": "never"}, HELLO)
+    assert [block["text"] for block in prompt.request["system"]] == ["Verify each claim."]
+    assert [each["role"] for each in prompt.messages] == ["user"]

@@ -14,6 +14,9 @@ TEXT = {"type": "text", "text": "hi"}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
 LONG = {**TEXT, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
 IMAGE = {"type": "image", "source": {}}
+OPTION = {"providerOptions": {"anthropic": {"cacheControl": {"type": "ephemeral"}}}}
+CALL = {"type": "tool-call", "toolCallId": "a", "toolName": "ls", "input": {}}
+BLANK = {"type": "text", "text": " "}
 
 
 def said(content: Any, role: str = "user") -> dict[str, Any]:
@@ -74,7 +77,33 @@ def said(content: Any, role: str = "user") -> dict[str, Any]:
             },
         ),
         ("gemini", {"role": "user", "parts": [{"text": "hi"}]}, None),
-        ("ai_sdk", said("hi"), None),
+        ("ai_sdk", said("hi"), {**said("hi"), **OPTION}),
+        (
+            "ai_sdk",
+            {"role": "system", "content": "a"},
+            {"role": "system", "content": "a", **OPTION},
+        ),
+        ("ai_sdk", said([TEXT, CALL]), said([TEXT, {**CALL, **OPTION}])),
+        (
+            "ai_sdk",
+            said([TEXT, {"type": "reasoning", "text": "hm"}, {"type": "text", "text": " "}]),
+            said([{**TEXT, **OPTION}, {"type": "reasoning", "text": "hm"}, BLANK]),
+        ),
+        (
+            "ai_sdk",
+            {**said("hi"), "providerOptions": {"openai": {"a": 1}, "anthropic": {"b": 2}}},
+            {
+                **said("hi"),
+                "providerOptions": {
+                    "openai": {"a": 1},
+                    "anthropic": {"b": 2, "cacheControl": {"type": "ephemeral"}},
+                },
+            },
+        ),
+        ("ai_sdk", {"name": "ls"}, {"name": "ls", **OPTION}),
+        ("ai_sdk", said(" "), None),
+        ("ai_sdk", said([]), None),
+        ("ai_sdk", said([{"type": "reasoning", "text": "hm"}]), None),
     ],
 )
 def test_the_last_block_that_can_have_one_has_the_mark(provider: str, value: Any, expected: Any):
@@ -91,6 +120,9 @@ def test_the_last_block_that_can_have_one_has_the_mark(provider: str, value: Any
         ("bedrock", said([{"text": "a"}, POINT])),
         ("bedrock", POINT),
         ("openai_chat", said([{**TEXT, **BREAKPOINT}])),
+        ("ai_sdk", {**said("hi"), **OPTION}),
+        ("ai_sdk", {**said([TEXT]), **OPTION}),
+        ("ai_sdk", said([TEXT, {**CALL, **OPTION}])),
     ],
 )
 def test_a_mark_of_the_callers_own_stays(provider: str, value: Any):

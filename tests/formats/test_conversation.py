@@ -34,6 +34,7 @@ messages = st.lists(
         ids,
         ids,
         st.booleans(),
+        st.integers(0, 5_000),
     ),
     max_size=8,
 ).map(lambda found: tuple([each._replace(index=2 * at) for at, each in enumerate(found)]))

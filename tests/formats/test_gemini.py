@@ -239,7 +239,7 @@ def test_what_a_content_holds_is_read_and_counted() -> None:
     assert [each.images for each in read.messages] == [0, 0, 1]
     assert read.messages[2].role == "tool" and not read.unknown
     bare = count_tokens([*entries[:2], user(answer(response=response))])
-    assert 1_500 < count_tokens(entries) - bare < 1_700
+    assert count_tokens(entries) - bare == 1_120
 
 
 def test_what_may_be_shortened_and_what_not() -> None:
@@ -454,3 +454,15 @@ def test_a_user_who_said_nothing_still_comes_before_the_models_calls() -> None:
         assert validate(contents, "gemini") == []
         assert context.prefix is None or context.prefix.extends
     assert contents[2] == {"role": "user", "parts": [{"text": "(empty)"}]}
+
+
+def test_what_was_said_in_speech_is_text() -> None:
+    heard = {"text": "Which berth?", "finished": True, "words": [{"word": "Which"}]}
+    sound = {"inlineData": {"mimeType": "audio/wav", "data": "UklGRg=="}}
+    for part in ({"audioTranscription": heard}, {"audio_transcription": heard}):
+        (message,) = parse([{"role": "user", "parts": [part]}]).messages
+        assert message.text == "Which berth?"
+        for parts in ([part], [{**sound, **part}]):
+            assert validate([{"role": "user", "parts": parts}], "gemini") == []
+    history = History(({"role": "user", "parts": [{"audioTranscription": heard}]},), "gemini")
+    assert "Which berth?" in str(compile(PromptIR(history=history), "anthropic").messages)

@@ -25,6 +25,7 @@ from langchain_core.messages import (
 )
 
 from rehydrate import Context, compact_context, count_tokens
+from rehydrate._native import unmarked
 from rehydrate.errors import InvalidMessageError, MissingPackageError
 from rehydrate.formats import (
     FORMATS,
@@ -353,6 +354,5 @@ def blocks_of(messages: Any) -> list[Any]:
     for message in messages:
         content = message.get("content", message.get("parts"))
         for block in content if isinstance(content, list) else [message]:
-            kept = {key: value for key, value in block.items() if key != "cache_control"}
-            found += [kept] if "cachePoint" not in kept else []
+            found += [unmarked(block)] if "cachePoint" not in block else []
     return found

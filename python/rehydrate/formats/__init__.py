@@ -50,6 +50,7 @@ __all__ = [
     "openai_to_langchain",
     "parse",
     "thinking_model",
+    "to_ui_messages",
     "validate",
 ]
 
@@ -124,6 +125,28 @@ def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noq
     (0,)
     """
     return read(messages, format)[0]
+
+
+def to_ui_messages(
+    messages: Sequence[Any],
+    format: str = "auto",  # noqa: A002
+) -> list[dict[str, Any]]:
+    """Convert messages of any format to the UI messages of the AI SDK, as `useChat` stores them.
+
+    ``format`` is the format of ``messages``. What the assistant says between two words of the
+    user's is one message: its texts, its files, and each call with its result. A list that goes on
+    keeps the messages and ids that it had, but for the assistant's last message, which may go on
+    too. Thinking and a provider's own blocks are left out. UI messages come back as the same
+    objects. Raises InvalidMessageError for an entry that isn't a message, or that only its own
+    provider can resolve.
+
+    >>> to_ui_messages([{"role": "user", "content": "Which berth is free?"}])
+    [{'id': 'rehydrate-0', 'role': 'user', 'parts': [{'type': 'text', 'text': \
+'Which berth is free?'}]}]
+    """
+    entries = as_dicts(as_sequence(messages))
+    name = _native.named_format(entries, format)
+    return list(messages) if name == "ai_sdk_ui" else _native.ui_messages(entries, name)
 
 
 def validate(

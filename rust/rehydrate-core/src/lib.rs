@@ -51,6 +51,7 @@ pub mod interrupt;
 pub mod json_spans;
 pub mod json_stream;
 pub mod linting;
+pub mod media;
 pub mod memory_files;
 pub mod model_names;
 pub mod notes;

@@ -229,7 +229,7 @@ mod _native {
     use super::writing::{
         call_result, chat_entries, langchain_fields, langchain_to_openai, marked, own_entries, own_entry, read_call,
         read_tool, render_entries, repaired_entries, result_entries, scripted_reply, seen_as_chat, summary_message,
-        tool_definition, user_message,
+        tool_definition, ui_messages, user_message,
     };
 
     use super::*;

@@ -22,9 +22,6 @@ use crate::reading::{self, Draft, Row, Source};
 use crate::scoring::Scoring;
 use crate::tokens::Counts;
 
-/// The tokens of an image or a document: as many as Anthropic bills for its largest unscaled image, an upper bound for
-/// OpenAI's too. Their base64 payload is never counted as text.
-pub const MEDIA_TOKENS: u32 = 1_600;
 /// It has as many tokens as nearly every handle, or more. If handles cost more than this one, `Excerpts.fit` gives back
 /// blocks after the choice, and better choices are lost.
 const SAMPLE_HANDLE: &str = "mem_r2c6z4477yjh6q3n8hv7x5m7j8";
@@ -120,7 +117,7 @@ impl Prepared {
             }
             let message = |(pieces, row, unit): (std::ops::Range<usize>, &Row, usize)| Message {
                 pieces,
-                media_tokens: row.images.saturating_mul(MEDIA_TOKENS),
+                media_tokens: row.tokens_of_media(),
                 structural: structural[row.role],
                 role: columns.role_of(row),
                 unit,

@@ -19,6 +19,7 @@ mod responses;
 mod scripted;
 mod system_apart;
 mod to_langchain;
+mod to_ui;
 mod tools;
 
 use std::rc::Rc;
@@ -43,6 +44,7 @@ pub use repaired::repaired_entries;
 pub use requests::{alternating, request_of, summary_message, system_part, user_message, user_part};
 pub use scripted::scripted_reply;
 pub use to_langchain::{chat_entries, langchain_fields};
+pub use to_ui::ui_messages;
 pub use tools::{call_result, read_call, read_tool, result_entries, tool_definition};
 
 /// Content that was left out or changed, and the indices of its entries.

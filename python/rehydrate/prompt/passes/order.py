@@ -61,5 +61,4 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
 def _with_marks(
     marks: tuple[Mapping[str, Any], ...], history: History, start: int
 ) -> tuple[Mapping[str, Any], ...]:
-    contents = [entry.get("content") for entry in history.entries[start:]]
-    return (*marks, *marks_in(contents))
+    return (*marks, *marks_in(history.entries[start:]))

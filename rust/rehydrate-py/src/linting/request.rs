@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use super::subject::classes;
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
-use crate::reading::{Fields, is_list, listed, string_of, text_of};
+use crate::reading::{Fields, is_list, listed, mark_in_options, string_of, text_of};
 
 type Any<'py> = Bound<'py, PyAny>;
 
@@ -216,6 +216,7 @@ fn marks_within(value: &Any<'_>, depth: usize) -> PyResult<usize> {
     for mark in &CACHE_MARKS {
         own |= fields.get(mark.get(py))?.is_some();
     }
+    own |= mark_in_options(fields)?.is_some();
     let content = interned!(py, "content");
     let key = if fields.has(content)? { content } else { interned!(py, "message") };
     let inside = if depth < DEEPEST_MARK { fields.get(key)? } else { None };

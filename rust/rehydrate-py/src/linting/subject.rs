@@ -15,7 +15,7 @@ use crate::convert::Given;
 use crate::exit::Running;
 use crate::interned::{interned, record};
 use crate::layout::history::History;
-use crate::prepared::{MEDIA_TOKENS, tokens_of_messages};
+use crate::prepared::tokens_of_messages;
 use crate::reading::{self, Conversation, Fields, Source, Wanted, last_compaction, listed, text_of};
 use crate::tokens::Counts;
 
@@ -446,5 +446,5 @@ fn sizes(conversation: &Conversation, entries: &Any<'_>) -> PyResult<Vec<i64>> {
 /// The tokens of media in the entries before an index.
 fn media_tokens(conversation: &Conversation, before: usize) -> i64 {
     let rows = conversation.columns.of.rows.iter().filter(|row| row.index < before);
-    rows.map(|row| i64::from(row.images) * i64::from(MEDIA_TOKENS)).sum()
+    rows.map(|row| i64::from(row.tokens_of_media())).sum()
 }

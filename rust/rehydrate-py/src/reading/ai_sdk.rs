@@ -41,7 +41,7 @@ pub enum Is {
 pub fn part_is(kind: &str, is_ui: bool) -> Is {
     match kind {
         "text" => Is::Text,
-        "reasoning" => Is::Thought,
+        "reasoning" | "redacted-reasoning" => Is::Thought, // the second is version 4's
         "file" | "reasoning-file" => Is::Medium,
         "custom" => Is::Custom,
         "dynamic-tool" if is_ui => Is::Tool,
@@ -209,10 +209,7 @@ fn read_said<'py>(body: &mut Body, part: Fields<'_, 'py>, is: Is, at: At<'_, 'py
         }
         Is::Medium => match text_data(part)? {
             Some(text) => body.add(Some(text.into_any()), PieceKind::Text, None),
-            None => {
-                body.images += 1;
-                Ok(())
-            }
+            None => body.add_medium(part.as_any()),
         },
         Is::Custom => {
             // It may be state of the provider, as a summary of its own.
@@ -281,7 +278,7 @@ fn read_items<'py>(body: &mut Body, items: Option<&Bound<'py, PyAny>>, at: At<'_
                 body.add(text, PieceKind::ToolResult, Some(At::Key(&at, "text")))?;
             }
             "custom" => body.is_uncommon = true,
-            _ => body.images += 1,
+            _ => body.add_medium(item.as_any())?,
         }
     }
     Ok(())
@@ -336,7 +333,7 @@ fn read_json(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
     if let Some(items) = mcp_items(&value)? {
         for item in items {
             match item {
-                McpItem::Image(_) => body.images += 1,
+                McpItem::Image(image) => body.add_medium(&image)?,
                 McpItem::Text(text) => body.add(Some(text), PieceKind::ToolResult, None)?,
             }
         }

@@ -123,7 +123,7 @@ fn read_block<'py>(body: &mut Body, block: Fields<'_, 'py>, kind: PieceKind, at:
     let of = Fields::of(&value);
     match (is, of) {
         (Is::Text, _) => body.add(Some(value), kind, Some(here))?,
-        (Is::Medium, _) => body.images += 1,
+        (Is::Medium, _) => body.add_medium(&value)?,
         (Is::Json, _) => body.add(Some(python(py, "compact_json", (value,))?), kind, None)?,
         (Is::Call | Is::Result, Some(_)) if is_inner => body.add_readable(&value, kind)?,
         (Is::Call, Some(call)) => {
@@ -178,8 +178,7 @@ fn read_document<'py>(body: &mut Body, block: Fields<'_, 'py>, kind: PieceKind, 
     } else if texts.is_some() {
         read_texts(body, texts.as_ref(), kind)
     } else {
-        body.images += 1;
-        Ok(())
+        body.add_medium(block.as_any())
     }
 }
 

@@ -8,12 +8,14 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
+use rehydrate_core::media::Vision;
 
 use super::fields::{Fields, is_list, python, text_of, wrong_content};
 use super::gemini::Waiting;
 use super::json::{MAX_DEPTH, write_json};
+use super::media::media_tokens;
 use super::pairs::{check_no_pair, is_anthropic, is_call, is_of_server, is_thought, name_of};
-use super::readable::{DEEPEST, MEDIA, readable};
+use super::readable::{DEEPEST, MEDIA, Seen, readable};
 use super::strings::{Id, Source};
 use crate::interned::interned;
 
@@ -107,6 +109,10 @@ pub struct Body {
     pub calls: Vec<Id>,
     pub answers: Vec<Id>,
     pub images: u32,
+    /// The tokens of these.
+    pub media_tokens: u32,
+    /// The way in which they are counted.
+    pub vision: Vision,
     /// The types of blocks that no format knows.
     pub unknown: Vec<Py<PyString>>,
     /// Whether a block is a summary that the provider itself wrote, in place of everything before it.
@@ -138,7 +144,8 @@ impl Body {
 
     /// Begin with another entry, once a draft has taken the data of the last.
     pub fn begin(&mut self, index: usize) {
-        (self.index, self.images, self.depth, self.parts, self.results) = (index, 0, 0, 0, 0);
+        (self.index, self.images, self.media_tokens) = (index, 0, 0);
+        (self.depth, self.parts, self.results) = (0, 0, 0);
         (self.has_state, self.has_unread, self.has_pair) = (false, false, false);
         (self.is_uncommon, self.is_thoughtful, self.ends_in_thought) = (false, false, false);
     }
@@ -202,13 +209,17 @@ impl Body {
 
     /// Add every text in a value that a model would read, and every medium.
     pub fn add_readable(&mut self, value: &Bound<'_, PyAny>, kind: PieceKind) -> PyResult<()> {
-        readable(value, 0, "", &mut |text| match text {
-            Some(text) => self.add(Some(text.clone().into_any()), kind, None),
-            None => {
-                self.images += 1;
-                Ok(())
-            }
+        readable(value, 0, "", &mut |seen| match seen {
+            Seen::Text(text) => self.add(Some(text.clone().into_any()), kind, None),
+            Seen::Medium(medium) => self.add_medium(medium),
         })
+    }
+
+    /// Add a medium: its block, or its bytes.
+    pub fn add_medium(&mut self, medium: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.images = self.images.saturating_add(1);
+        self.media_tokens = self.media_tokens.saturating_add(media_tokens(medium, self.vision)?);
+        Ok(())
     }
 
     /// Add the pictures that Ollama keeps next to a message's content.
@@ -216,7 +227,7 @@ impl Body {
         if let Some(pictures) = entry.get(interned!(entry.as_any().py(), "images"))?
             && is_list(&pictures)
         {
-            self.images += u32::try_from(pictures.len()?).unwrap_or(u32::MAX);
+            pictures.try_iter()?.try_for_each(|picture| self.add_medium(&picture?))?;
         }
         Ok(())
     }
@@ -305,8 +316,7 @@ impl Body {
                 // LangChain's file with a text in it.
                 return self.add(block.get(interned!(py, "text"))?, kind, Some(At::Key(&at, "text")));
             }
-            self.images += 1;
-            return Ok(());
+            return self.add_medium(block.as_any());
         }
         self.is_uncommon = true;
         if name == "document" {
@@ -368,7 +378,9 @@ impl Body {
         let is_file = has_media && names.iter().any(|name| FILE_KEYS.contains(&name.as_ref()));
         let is_encrypted = names.iter().any(|name| name.starts_with("encrypted"));
         self.has_unread |= is_encrypted || !(has_text || is_file);
-        self.images += u32::from(keys.len() > 1 && !has_text && !has_media);
+        if keys.len() > 1 && !has_text && !has_media {
+            self.add_medium(block.as_any())?;
+        }
         Ok(())
     }
 
@@ -382,10 +394,7 @@ impl Body {
         let place = match of.map(Fields::kind).transpose()?.as_ref().map(|kind| kind.name()).as_deref() {
             Some("text") => "data",
             Some("content") => "content",
-            _ => {
-                self.images += 1;
-                return Ok(());
-            }
+            _ => return self.add_medium(block.as_any()),
         };
         let Some(of) = of else { return Ok(()) };
         let value = of.get(&PyString::new(py, place))?;

@@ -119,7 +119,9 @@ fn read_extras<'py>(body: &mut Body, entry: Fields<'_, 'py>) -> PyResult<()> {
         if let Some(transcript) = speech.get(interned!(py, "transcript"))? {
             body.add_readable(&transcript, PieceKind::Text)?;
         }
-        body.images += u32::from(body.pieces.len() == before);
+        if body.pieces.len() == before {
+            body.add_medium(&audio)?;
+        }
         body.is_uncommon = true;
     }
     // The field in which LiteLLM puts the summaries that the provider itself wrote.

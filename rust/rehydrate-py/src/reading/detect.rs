@@ -335,6 +335,7 @@ impl<'a, 'py> Entry<'a, 'py> {
             Ok(match kind {
                 "tool-call" | "tool-result" => part.has(id)?,
                 "tool-approval-request" | "tool-approval-response" => part.has(interned!(py, "approvalId"))?,
+                "redacted-reasoning" => part.has(interned!(py, "data"))?,
                 "image" => part.get(image)?.is_some(),
                 "file" => is_ai_sdks_file(part)?,
                 "text" | "reasoning" | "reasoning-file" | "custom" => part.has(options)?,

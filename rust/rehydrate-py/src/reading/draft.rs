@@ -3,6 +3,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::media::UNSIZED_TOKENS;
 
 use super::blocks::Body;
 use super::strings::{Id, Source};
@@ -17,6 +18,8 @@ pub struct Row {
     /// Its number among the roles.
     pub role: usize,
     pub images: u32,
+    /// The tokens of these; 0 if they are unknown.
+    pub media_tokens: u32,
     pub is_user_turn: bool,
     /// Whether it holds no thought: nothing can be stripped from it.
     pub is_thoughtless: bool,
@@ -27,6 +30,13 @@ pub struct Row {
     pub pieces_end: usize,
     pub calls_end: usize,
     pub answers_end: usize,
+}
+
+impl Row {
+    /// The tokens of its media.
+    pub fn tokens_of_media(&self) -> u32 {
+        if self.media_tokens == 0 { self.images.saturating_mul(UNSIZED_TOKENS) } else { self.media_tokens }
+    }
 }
 
 /// Messages as they are read, one after the other.
@@ -111,6 +121,7 @@ impl Draft {
             index: body.index,
             role,
             images: body.images,
+            media_tokens: body.media_tokens,
             is_user_turn,
             is_thoughtless: !body.is_thoughtful,
             is_common: !body.is_uncommon,
@@ -204,10 +215,12 @@ impl Draft {
     /// Make one message of the last `messages`.
     pub fn join_last(&mut self, messages: usize) {
         let first = self.rows.len().saturating_sub(messages);
-        let images = self.rows[first..].iter().fold(0, |images: u32, row| images.saturating_add(row.images));
+        let joined = &self.rows[first..];
+        let images = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.images));
+        let media_tokens = joined.iter().fold(0, |sum: u32, row| sum.saturating_add(row.tokens_of_media()));
         let Some(row) = self.rows.get(first).copied() else { return };
         self.rows.truncate(first);
-        self.end(Row { images, ..row });
+        self.end(Row { images, media_tokens, ..row });
     }
 
     /// Give the last message this index.
@@ -242,6 +255,7 @@ impl Draft {
             index: message.get_item(0)?.extract()?,
             role: self.role(&Speaker::of(message.get_item(1)?.cast_into::<PyString>()?))?,
             images: message.get_item(3)?.extract()?,
+            media_tokens: message.get_item(7)?.extract()?,
             is_user_turn: message.get_item(6)?.is_truthy()?,
             ..Row::default()
         };

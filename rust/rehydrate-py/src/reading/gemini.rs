@@ -57,7 +57,7 @@ pub static FILE_URI: Key = Key::new("fileUri", "file_uri");
 pub static DISPLAY_NAME: Key = Key::new("displayName", "display_name");
 
 /// The keys for the kind of a part.
-static KEYS: [(Key, Is); 9] = [
+static KEYS: [(Key, Is); 10] = [
     (Key::new("functionCall", "function_call"), Is::Call),
     (Key::new("functionResponse", "function_response"), Is::Response),
     (Key::new("text", "text"), Is::Text),
@@ -67,6 +67,7 @@ static KEYS: [(Key, Is); 9] = [
     (Key::new("codeExecutionResult", "code_execution_result"), Is::Readable),
     (Key::new("toolCall", "tool_call"), Is::Readable),
     (Key::new("toolResponse", "tool_response"), Is::Readable),
+    (Key::new("audioTranscription", "audio_transcription"), Is::Transcript),
 ];
 
 /// The kind of data in a part.
@@ -79,6 +80,8 @@ pub enum Is {
     File,
     /// Calls and results of the provider's own tools.
     Readable,
+    /// What was said in speech: its text, and each word once more.
+    Transcript,
 }
 
 /// The data of a part: its key and its value.
@@ -315,14 +318,13 @@ fn read_part<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> Py
             body.results += 1;
             let id = body.waiting.answer(response)?;
             body.answers.push(Id::of(id)?);
-            body.images +=
-                u32::try_from(listed(response.get(interned!(py, "parts"))?.as_ref())?.len()).unwrap_or(u32::MAX);
+            listed(response.get(interned!(py, "parts"))?.as_ref())?
+                .iter()
+                .try_for_each(|part| body.add_medium(part))?;
             read_response(body, response.get(interned!(py, "response"))?, At::Key(&here, "response"))
         }
-        (Is::Inline | Is::File, _) => {
-            body.images += 1;
-            Ok(())
-        }
+        (Is::Inline | Is::File, _) => body.add_medium(part.as_any()),
+        (Is::Transcript, Some(said)) => body.add(said.get(interned!(py, "text"))?, PieceKind::Text, None),
         _ => {
             body.is_uncommon = true;
             body.add_readable(&value, PieceKind::Text)

@@ -4,7 +4,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 
 use super::fields::{Fields, is_list, python, text_of};
 
-/// Pictures and files of any provider or gateway; each costs a constant.
+/// Pictures and files of any provider or gateway.
 pub const MEDIA: &[&str] = &[
     "image",
     "image_url",
@@ -48,26 +48,32 @@ const SHORTEST_BASE64: usize = 512;
 /// Characters of `data`, which names many things. A shorter one isn't a file.
 const SHORTEST_DATA: usize = 64;
 
-pub type Found<'f, 'py> = dyn FnMut(Option<&Bound<'py, PyString>>) -> PyResult<()> + 'f;
+/// A string that a model would read, or a medium: its block, or its bytes.
+pub enum Seen<'a, 'py> {
+    Text(&'a Bound<'py, PyString>),
+    Medium(&'a Bound<'py, PyAny>),
+}
 
-/// Call `found` with each string in a value that a model would read, and with None for each medium.
+pub type Found<'f, 'py> = dyn FnMut(Seen<'_, 'py>) -> PyResult<()> + 'f;
+
+/// Call `found` with each string in a value that a model would read, and with each medium.
 pub fn readable<'py>(value: &Bound<'py, PyAny>, depth: usize, key: &str, found: &mut Found<'_, 'py>) -> PyResult<()> {
     if let Ok(text) = value.cast::<PyString>() {
         if is_binary(text, key)? {
             if key != "data" || text.len()? >= SHORTEST_DATA {
-                found(None)?;
+                found(Seen::Medium(value))?;
             }
         } else if !text.is_empty()? {
-            found(Some(text))?;
+            found(Seen::Text(text))?;
         }
     } else if value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyByteArray>()
         || value.is_instance_of::<PyMemoryView>()
     {
-        found(None)?;
+        found(Seen::Medium(value))?;
     } else if let Some(fields) = Fields::of(value) {
         if depth > 0 && MEDIA.contains(&fields.kind()?.name().as_ref()) {
-            return found(None);
+            return found(Seen::Medium(value));
         }
         if depth == DEEPEST {
             return deepest(value, found);
@@ -91,7 +97,7 @@ pub fn readable<'py>(value: &Bound<'py, PyAny>, depth: usize, key: &str, found: 
 
 /// Deeper values become one string of JSON. It counts, whatever it is.
 fn deepest<'py>(value: &Bound<'py, PyAny>, found: &mut Found<'_, 'py>) -> PyResult<()> {
-    found(Some(python(value.py(), "compact_json", (value,))?.cast::<PyString>()?))
+    found(Seen::Text(python(value.py(), "compact_json", (value,))?.cast::<PyString>()?))
 }
 
 /// Whether a string under this key is a data URL, or only base64.
@@ -129,8 +135,10 @@ fn is_base64_url(text: &str) -> bool {
 /// The strings in a value that a model would read: no ids, no base64.
 pub fn readable_texts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyString>>> {
     let mut texts = Vec::new();
-    readable(value, 0, "", &mut |text| {
-        texts.extend(text.cloned());
+    readable(value, 0, "", &mut |seen| {
+        if let Seen::Text(text) = seen {
+            texts.push(text.clone());
+        }
         Ok(())
     })?;
     Ok(texts)

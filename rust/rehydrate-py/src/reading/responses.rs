@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::{PieceKind, Role};
+use rehydrate_core::media::Vision;
 use rehydrate_core::rules::openai_responses::{call_of, is_clients};
 
 use super::blocks::{At, Body, STATE};
@@ -154,7 +155,7 @@ pub type Numbered<'py> = (usize, Bound<'py, PyAny>, bool);
 pub fn read_items<'py>(format: &str, numbered: &[Numbered<'py>], ignored: Vec<usize>) -> PyResult<Conversation> {
     let (mut draft, mut notes) = (Draft::with_capacity(numbered.len()), Notes::default());
     let mut turns = ModelTurns::default();
-    let mut body = Body::default();
+    let mut body = Body { vision: Vision::OpenAi, ..Body::default() };
     let items = numbered.iter().map(|(index, raw, _)| Item::of(raw, *index)).collect::<PyResult<Vec<_>>>()?;
     let bytes = |id: &Bound<'py, PyString>| PyResult::Ok(Id::of(id.clone())?.as_bytes().to_vec());
     let called = items.iter().filter_map(|item| item.call.as_ref()).map(bytes).collect::<PyResult<HashSet<_>>>()?;
@@ -224,7 +225,9 @@ pub fn read_item<'py>(body: &mut Body, item: &Item<'py>) -> PyResult<()> {
             Ok(())
         }
         "image_generation_call" => {
-            body.images += u32::from(entry.text(interned!(py, "result"))?.is_some());
+            if let Some(picture) = entry.text(interned!(py, "result"))? {
+                body.add_medium(&picture)?;
+            }
             body.add(entry.get(interned!(py, "revised_prompt"))?, PieceKind::Text, None)
         }
         _ if STATE.contains(&kind) => {
@@ -293,7 +296,7 @@ fn read_own_result(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult
             None => false,
         };
         if is_medium {
-            body.images += 1;
+            body.add_medium(&part)?;
         } else {
             body.add_readable(&part, PieceKind::ToolResult)?;
         }

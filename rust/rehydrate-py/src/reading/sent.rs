@@ -17,7 +17,7 @@ use crate::interned::interned;
 
 /// The fields by which a client marks the end of a cached prefix. They move on in each request, and mean nothing to the
 /// model.
-pub const CACHE_MARKS: [&str; 3] = ["cache_control", "prompt_cache_breakpoint", "cachePoint"];
+pub const CACHE_MARKS: [&str; 4] = ["cache_control", "prompt_cache_breakpoint", "cachePoint", "cacheControl"];
 /// A mark is on a block, or on one in a tool's result. Deeper values may be nested as deep as Python can go.
 const DEEPEST_MARK: usize = 16;
 const DIGEST_BYTES: usize = 16;
@@ -33,10 +33,7 @@ pub fn sent_part(value: &Bound<'_, PyAny>) -> PyResult<(String, bool)> {
     let mut is_marked = false;
     if may_be_marked {
         text = compact_json(&without_lone_block(&unmarked(value)?)?)?;
-        let content =
-            Fields::of(value).map(|fields| fields.get(interned!(value.py(), "content"))).transpose()?.flatten();
-        let content = content.filter(|content| content.is_truthy().unwrap_or(false));
-        is_marked = !marks_in(content.as_ref().unwrap_or(value))?.is_empty();
+        is_marked = !marks_in(value)?.is_empty();
     }
     let digest = Params::new().hash_length(DIGEST_BYTES).hash(&text);
     Ok((digest.to_hex().to_string(), is_marked))
@@ -97,13 +94,41 @@ fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bo
             mark if CACHE_MARKS.contains(&mark) => {}
             // A call's input is the model's own, whatever the names of its fields.
             "content" | "output" => left.set_item(name, unmarked_within(&each, levels - 1)?)?,
+            "providerOptions" => {
+                if let Some(options) = unmarked_options(&each)? {
+                    left.set_item(name, options)?;
+                }
+            }
             _ => left.set_item(name, each)?,
         }
     }
     Ok(left.into_any())
 }
 
-/// The cache marks of a tool, a block or a content; Converse's points too.
+/// The AI SDK's options without a cache mark; None if nothing else is in them.
+fn unmarked_options<'py>(options: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let (py, Some(fields)) = (options.py(), Fields::of(options)) else { return Ok(Some(options.clone())) };
+    let left = PyDict::new(py);
+    for (name, each) in fields.items()? {
+        let inner = unmarked_within(&each, 1)?;
+        if Fields::of(&inner).map_or(Ok(1), Fields::len)? > 0 {
+            left.set_item(name, inner)?;
+        }
+    }
+    Ok((!left.is_empty()).then(|| left.into_any()))
+}
+
+/// The cache mark in the AI SDK's options of a message, a part or a tool.
+pub fn mark_in_options<'py>(of: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = of.as_any().py();
+    let options = of.get(interned!(py, "providerOptions"))?;
+    let Some(options) = options.as_ref().and_then(Fields::of) else { return Ok(None) };
+    let anthropic = options.get(interned!(py, "anthropic"))?;
+    let Some(anthropic) = anthropic.as_ref().and_then(Fields::of) else { return Ok(None) };
+    Ok(anthropic.get(interned!(py, "cacheControl"))?.or(anthropic.get(interned!(py, "cache_control"))?))
+}
+
+/// The cache marks of a tool, a block, a content or a message; Converse's points too.
 #[pyfunction]
 pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
@@ -122,7 +147,8 @@ fn add_marks<'py>(found: &mut Vec<Bound<'py, PyAny>>, value: &Bound<'py, PyAny>,
         return Ok(());
     }
     found.extend(fields.get(interned!(py, "cache_control"))?);
-    if fields.kind()?.name() == "tool_result"
+    found.extend(mark_in_options(fields)?);
+    if (fields.kind()?.name() == "tool_result" || fields.has(interned!(py, "role"))?)
         && let Some(content) = fields.get(interned!(py, "content"))?
     {
         add_marks(found, &content, levels)?;

@@ -242,7 +242,7 @@ fn of_geminis<'py>(entry: Fields<'_, 'py>, _index: usize) -> PyResult<Option<Bou
 /// A message of the AI SDK's. One whose parts name items of the Responses API's stays whole: the API refuses these without
 /// the reasoning that led to them.
 fn of_ai_sdk<'py>(entry: Fields<'_, 'py>, index: usize, key: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    const THOUGHTS: [&str; 2] = ["reasoning", "reasoning-file"];
+    const THOUGHTS: [&str; 3] = ["reasoning", "redacted-reasoning", "reasoning-file"];
     let py = entry.as_any().py();
     let content = entry.get(&PyString::new(py, key))?;
     let rest = match rest_of(content.as_ref(), &THOUGHTS)? {

@@ -52,7 +52,8 @@ impl Conversation {
         let ids = |ids: &[Id]| PyTuple::new(py, ids.iter().map(|id| id.to_py(py)));
         let (calls, answers) = (ids(of.calls(at))?, ids(of.answers(at))?);
         let role = of.of.roles[row.role].shown.bind(py);
-        make.new.call1((&make.message, (row.index, role, pieces, row.images, calls, answers, row.is_user_turn)))
+        let fields = (row.index, role, pieces, row.images, calls, answers, row.is_user_turn, row.media_tokens);
+        make.new.call1((&make.message, fields))
     }
 
     /// The values by which one is compared and copied, however they are held.

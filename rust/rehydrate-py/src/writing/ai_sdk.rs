@@ -13,24 +13,49 @@ use crate::interned::interned;
 use crate::reading::{Fields, is_blank, listed, text_of};
 
 /// Move the system messages out: those at the beginning are for `system`, and each later one becomes the user's, never
-/// between calls and their results. Version 7 accepts none among the messages.
+/// between calls and their results. Version 7 accepts none among the messages, unless the app asks it to: so one that only
+/// sets the effort stays, in its place.
 pub fn without_system<'py>(py: Python<'py>, sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
     let Placed { leading, rest } = placed_in(py, "ai_sdk", &sent)?;
     let mut system = Vec::new();
     for each in &sent[..leading] {
-        if let Some(text) = text_in(each)? {
+        if only_sets(each)? || is_as_sent(each)? {
+            system.push(each.clone());
+        } else if let Some(text) = text_in(each)? {
             system.push(Sent::new(dict!(py, "role": "system", "content": text), &each.sources));
         }
     }
     let mut messages = Vec::with_capacity(rest.len());
     for (at, is_system) in rest {
-        if !is_system {
+        if !is_system || only_sets(&sent[at])? {
             messages.push(sent[at].clone());
         } else if let Some(text) = text_in(&sent[at])? {
             messages.push(Sent::new(user(&after("[system]\n", &text)?)?, &sent[at].sources));
         }
     }
     Ok(Rendered { system, messages, lost: Lost::default() })
+}
+
+/// Whether a system message has no text and sets the effort of OpenAI's models (`reasoningEffortUpdate`, `@ai-sdk/openai`
+/// 4.0.75, 2026-11, <https://github.com/vercel/ai/releases/tag/@ai-sdk/openai@4.0.75>).
+fn only_sets(sent: &Sent<'_>) -> PyResult<bool> {
+    let (py, message) = (sent.message.py(), Fields::needed(&sent.message, 0, String::new)?);
+    let options = message.get(interned!(py, "providerOptions"))?;
+    for (_, of) in options.as_ref().and_then(Fields::of).map_or(Ok(Vec::new()), Fields::items)? {
+        if let Some(of) = Fields::of(&of)
+            && of.is_set(interned!(py, "reasoningEffortUpdate"))?
+        {
+            return Ok(text_in(sent)?.is_none());
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a system message is as the SDK takes it, a text with options.
+fn is_as_sent(sent: &Sent<'_>) -> PyResult<bool> {
+    let (py, message) = (sent.message.py(), Fields::needed(&sent.message, 0, String::new)?);
+    let is_text = message.text(interned!(py, "content"))?.is_some();
+    Ok(is_text && message.is_set(interned!(py, "providerOptions"))? && text_in(sent)?.is_some())
 }
 
 /// The text of a system message. None if it has none.
@@ -113,7 +138,7 @@ fn output<'py>(py: Python<'py>, answer: &Answer<'py>) -> PyResult<Bound<'py, PyD
 }
 
 /// A medium in a message.
-fn file<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
+pub fn file<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
     let made = dict!(media.url.py(), "type": "file", "data": &media.url, "mediaType": media_type(media));
     if !media.name.is_empty()? {
         made.set_item(interned!(media.url.py(), "filename"), &media.name)?;

@@ -54,6 +54,7 @@ fn read_part<'py>(part: Fields<'_, 'py>, waiting: &mut Waiting) -> PyResult<Boun
         }
         (Is::Response, Some(response)) => read_response(py, response, waiting),
         (Is::Inline | Is::File, Some(media)) => medium(py, media),
+        (Is::Transcript, Some(said)) => Ok(dict!(py, "type": "text", "text": said.get(interned!(py, "text"))?)),
         _ => Ok(dict!(py, "type": key, "content": PyList::new(py, [value])?)),
     }
 }

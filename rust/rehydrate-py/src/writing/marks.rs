@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 use super::bedrock;
 use super::neutral::dict;
 use crate::interned::interned;
-use crate::reading::{Fields, is_blank, is_claudes_thinking, listed, string_of, text_of};
+use crate::reading::{Fields, is_blank, is_claudes_thinking, is_list, listed, mark_in_options, string_of, text_of};
 
 type Marked<'py> = PyResult<Option<Bound<'py, PyAny>>>;
 
@@ -21,7 +21,8 @@ pub fn marked<'py>(provider: &str, value: &Bound<'py, PyAny>) -> Marked<'py> {
         "bedrock" => of_bedrock(fields),
         "openai_chat" => of_chat(fields),
         "openai_responses" => of_responses(fields),
-        // Gemini caches prefixes without marks, and the provider that the AI SDK calls is unknown.
+        "ai_sdk" => of_ai_sdk(fields),
+        // Gemini caches prefixes without marks.
         _ => Ok(None),
     }
 }
@@ -96,6 +97,61 @@ fn of_bedrock<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
             blocks.insert(at + 1, after.into_any());
             return message.with(name, PyList::new(py, blocks)?).map(Some);
         }
+    }
+    Ok(None)
+}
+
+/// The AI SDK passes options on to the provider that they name, and every other one ignores them. A message's own hold for
+/// its last part; a thought can have none (`@ai-sdk/anthropic` 3, 2026-11,
+/// <https://ai-sdk.dev/providers/ai-sdk-providers/anthropic>).
+fn of_ai_sdk<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
+    const FIT: [&str; 5] = ["text", "image", "file", "tool-call", "tool-result"];
+    let py = message.as_any().py();
+    let mark = |of: Fields<'_, 'py>| {
+        if mark_in_options(of)?.is_some() {
+            return Ok(of.as_any().clone());
+        }
+        let (options, anthropic) = (interned!(py, "providerOptions"), interned!(py, "anthropic"));
+        let (known, own) = (of.get(options)?, dict!(py));
+        let known = known.as_ref().and_then(Fields::of);
+        if let Some(known) = known.map(|known| known.get(anthropic)).transpose()?.flatten()
+            && Fields::of(&known).is_some()
+        {
+            own.update(known.cast()?)?;
+        }
+        own.set_item(interned!(py, "cacheControl"), dict!(py, "type": "ephemeral"))?;
+        let made = match known {
+            Some(known) => known.with(anthropic, own)?,
+            None => dict!(py, "anthropic": own).into_any(),
+        };
+        of.with(options, made)
+    };
+    let name = interned!(py, "content");
+    let content = message.get(name)?;
+    let Some(parts) = content.as_ref().filter(|content| is_list(content)) else {
+        let text = content.and_then(|content| content.cast_into::<PyString>().ok());
+        let is_fit = text.map_or_else(
+            || message.has(interned!(py, "role")).map(|has| !has),
+            |text| Ok(!is_blank(&text_of(&text))),
+        )?;
+        return if is_fit { mark(message).map(Some) } else { Ok(None) };
+    };
+    if mark_in_options(message)?.is_some() {
+        return Ok(Some(message.as_any().clone()));
+    }
+    let mut parts = listed(Some(parts))?;
+    for at in (0..parts.len()).rev() {
+        let Some(part) = Fields::of(&parts[at]) else { continue };
+        let text = part.text(interned!(py, "text"))?;
+        if !FIT.contains(&part.kind()?.name().as_ref()) || text.is_some_and(|text| is_blank(&text_of(&text))) {
+            continue;
+        }
+        let made = mark(part)?;
+        if made.is(&parts[at]) {
+            return Ok(Some(message.as_any().clone()));
+        }
+        parts[at] = made;
+        return message.with(name, PyList::new(py, parts)?).map(Some);
     }
     Ok(None)
 }

@@ -42,12 +42,7 @@ pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: boo
         "langchain" => return py.import("langchain_core.messages")?.getattr("HumanMessage")?.call1((text,)),
         "bedrock" => bedrock::user(text)?,
         "gemini" => gemini::user(text)?,
-        "ai_sdk_ui" => {
-            let written = PyBytes::new(py, &bytes_of(text)?);
-            let number: u32 = py.import("zlib")?.call_method1("crc32", (written,))?.extract()?;
-            let parts = PyList::new(py, [dict!(py, "type": "text", "text": text)])?;
-            dict!(py, "id": format!("rehydrate-{number:08x}"), "role": "user", "parts": parts)
-        }
+        "ai_sdk_ui" => ui_message(text, "user")?,
         "codex" => {
             let payload = dict!(py, "type": "message", "role": "user", "content": text);
             dict!(py, "type": "response_item", "payload": payload)
@@ -62,6 +57,15 @@ pub fn user_message<'py>(text: &Bound<'py, PyString>, format: &str, is_turn: boo
         _ => message,
     };
     Ok(made.into_any())
+}
+
+/// A UI message of the AI SDK's. Its id is that of its text: the same text has the same in each list.
+fn ui_message<'py>(text: &Bound<'py, PyString>, role: &str) -> PyResult<Bound<'py, PyDict>> {
+    let py = text.py();
+    let written = PyBytes::new(py, &bytes_of(text)?);
+    let number: u32 = py.import("zlib")?.call_method1("crc32", (written,))?.extract()?;
+    let parts = PyList::new(py, [dict!(py, "type": "text", "text": text)])?;
+    Ok(dict!(py, "id": format!("rehydrate-{number:08x}"), "role": role, "parts": parts))
 }
 
 /// A message of a summary in a format: the user's, with its text, or the assistant's, which acknowledges it.
@@ -82,6 +86,7 @@ pub fn summary_message<'py>(text: &Bound<'py, PyString>, format: &str, role: &st
         _ if is_user => return user_message(text, format, true),
         "langchain" => return py.import("langchain_core.messages")?.getattr("AIMessage")?.call1((text,)),
         "bedrock" => dict!(py, "role": role, "content": PyList::new(py, [dict!(py, "text": text)])?),
+        "ai_sdk_ui" => ui_message(text, role)?,
         "gemini" => dict!(py, "role": "model", "parts": PyList::new(py, [dict!(py, "text": text)])?),
         "codex" => {
             let payload = dict!(py, "type": "message", "role": role, "content": text);

@@ -59,15 +59,19 @@ pub fn of_bedrock<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Re
 
 /// Move the system entries out of Anthropic messages.
 ///
-/// Those at the beginning become system blocks. A later one would change the beginning of the prompt, and all that is cached.
+/// Those at the beginning become system blocks, but for one that is shown for a turn only or sets the effort: it goes to the
+/// first turn. A later one would change the beginning of the prompt, and all that is cached.
 /// So it becomes a user message in its place, or beside it where it would part a call from its results. One with more than
 /// texts, as of a tool that comes or goes, or that is shown for a turn only, stays a system message: only the models that take
 /// these among the others know such ones. If the API does not take it, it moves, which is noted.
 pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
-    let rest = sent.split_off(leading(&sent)?);
-    let mut lost = Lost::default();
-    let mut system = Vec::new();
+    let after_leading = sent.split_off(leading(&sent)?);
+    let (mut lost, mut system, mut rest) = (Lost::default(), Vec::new(), Vec::new());
     for each in &sent {
+        if has_settings(fields(each)?)? {
+            rest.push(each.clone());
+            continue;
+        }
         for block in system_blocks(fields(each)?)? {
             system.push(Sent { message: block, sources: each.sources.clone() });
         }
@@ -75,6 +79,7 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
             lost.add(NO_SYSTEM_TEXT, &each.sources);
         }
     }
+    rest.extend(after_leading);
     let mut has_system = false;
     for each in &rest {
         has_system |= role_of(each)? == Role::System;
@@ -87,7 +92,7 @@ pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<
     let mut messages = Vec::new();
     for each in placed(rest, spoken)? {
         let of = fields(&each)?;
-        let has_settings = of.is_set(interned!(py, "clear_at"))? || of.is_set(interned!(py, "output_config"))?;
+        let has_settings = of.is_set(interned!(py, "clear_at"))? || has_settings(of)?;
         if role_of(&each)? != Role::System || has_settings || has_more_than_texts(of)? {
             messages.push(each);
             continue;
@@ -279,6 +284,14 @@ fn end_of_said(messages: &[Sent<'_>], mut position: usize) -> PyResult<usize> {
         position -= 1;
     }
     Ok(position)
+}
+
+/// Whether a system message is shown for a turn only, or sets the effort.
+fn has_settings(message: Fields<'_, '_>) -> PyResult<bool> {
+    let py = message.as_any().py();
+    let clear_at = message.get(interned!(py, "clear_at"))?;
+    let is_cleared = clear_at.is_some_and(|at| !at.eq("never").unwrap_or(false));
+    Ok(is_cleared || message.is_set(interned!(py, "output_config"))?)
 }
 
 /// Whether a message says nothing, and sets the effort from the user's next turn on.

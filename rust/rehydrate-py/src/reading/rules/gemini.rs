@@ -35,7 +35,9 @@ fn unknown_role(entry: Fields<'_, '_>) -> PyResult<Option<Name>> {
 fn part_of(value: &Bound<'_, PyAny>) -> PyResult<Part> {
     let Some(part) = Fields::of(value) else { return Ok(Part::default()) };
     let data = all_data(part)?;
-    let unknown_keys = if data.len() == 1 { None } else { Some(keys_of(part)?) };
+    // A transcript may be next to the speech.
+    let others = data.iter().filter(|each| each.is != Holds::Transcript).count();
+    let unknown_keys = if others == 1 || (others == 0 && data.len() == 1) { None } else { Some(keys_of(part)?) };
     let is = match data.first() {
         Some(Data { is: Holds::Text, value, .. }) => {
             let is_said = value.cast::<PyString>().is_ok_and(|text| !text.is_empty().unwrap_or(false));
