@@ -10,10 +10,9 @@ use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::{Needs, TextAnalysis, Wanted};
 use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
-use crate::embed::{CachedVector, is_present};
+use crate::embed::{CachedVector, is_present, wordpiece};
 use crate::error::Result;
 use crate::excerpts::blocks::Division;
-use crate::helper_words::HelperWords;
 use crate::interrupt::{Pace, checkpoint, with_helper};
 use crate::tokens::Counter;
 
@@ -362,6 +361,26 @@ impl Engine {
 /// Tokens of a text that was counted by `counter`.
 fn tokens_of(analysis: &TextAnalysis, counter: Counter) -> u32 {
     counter.tokens_of(analysis.count(counter).unwrap_or_default())
+}
+
+/// Until it is dropped, this thread, a helper, has the words that the last helper read; then it leaves them to the next.
+struct HelperWords;
+
+impl HelperWords {
+    fn take_over() -> Self {
+        wordpiece::HANDED.take_over();
+        #[cfg(feature = "bpe")]
+        crate::tokens::HANDED.iter().for_each(|words| words.take_over());
+        Self
+    }
+}
+
+impl Drop for HelperWords {
+    fn drop(&mut self) {
+        wordpiece::HANDED.leave();
+        #[cfg(feature = "bpe")]
+        crate::tokens::HANDED.iter().for_each(|words| words.leave());
+    }
 }
 
 /// The engine of a process. After a fork the child has its own. The inherited one stays as it is, unused.

@@ -45,7 +45,6 @@ pub mod event_stream;
 pub mod excerpts;
 pub mod failures;
 pub mod fork;
-mod helper_words;
 pub mod hook_settings;
 pub mod index;
 pub mod interrupt;

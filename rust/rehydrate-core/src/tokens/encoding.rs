@@ -5,7 +5,7 @@ use std::thread::LocalKey;
 
 use rustc_hash::FxHashMap;
 
-use crate::helper_words::Handed;
+use crate::cache::Handed;
 use crate::interrupt::{STRETCH_BYTES, checkpoint};
 
 use super::layout::{self, Key, SHORT};

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use crate::helper_words::Handed;
+use crate::cache::Handed;
 
 /// The longest word, in bytes, that can be a key.
 pub const MAX_KEY_BYTES: usize = 16;

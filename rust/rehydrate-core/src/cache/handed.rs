@@ -1,12 +1,8 @@
-//! The caches of words of helpers. A helper's thread ends with the call that it helps; the next one begins with the words
-//! that it leaves.
+//! A thread's cache that is handed on. A helper's thread ends with the call that it helps; the next one begins with what it
+//! leaves.
 use std::cell::RefCell;
 use std::sync::Mutex;
 use std::thread::LocalKey;
-
-use crate::embed::wordpiece;
-#[cfg(feature = "bpe")]
-use crate::tokens;
 
 /// A thread's cache, and the one that the last helper left. Nobody waits for it, as a fork may happen while another thread
 /// has it.
@@ -20,36 +16,18 @@ impl<T: Default> Handed<T> {
         Self { own, left: Mutex::new(None) }
     }
 
-    fn take_over(&self) {
-        if let Some(words) = self.left.try_lock().ok().and_then(|mut left| left.take()) {
-            self.own.set(words);
+    /// Begin with what the last helper left.
+    pub fn take_over(&self) {
+        if let Some(left) = self.left.try_lock().ok().and_then(|mut left| left.take()) {
+            self.own.set(left);
         }
     }
 
-    fn leave(&self) {
+    /// Leave it to the next helper.
+    pub fn leave(&self) {
         if let Ok(mut left) = self.left.try_lock() {
             *left = Some(self.own.take());
         }
-    }
-}
-
-/// Until it is dropped, this thread has the words that the last helper left; then it leaves them to the next.
-pub(crate) struct HelperWords;
-
-impl HelperWords {
-    pub fn take_over() -> Self {
-        wordpiece::HANDED.take_over();
-        #[cfg(feature = "bpe")]
-        tokens::HANDED.iter().for_each(Handed::take_over);
-        Self
-    }
-}
-
-impl Drop for HelperWords {
-    fn drop(&mut self) {
-        wordpiece::HANDED.leave();
-        #[cfg(feature = "bpe")]
-        tokens::HANDED.iter().for_each(Handed::leave);
     }
 }
 
