@@ -14,7 +14,9 @@ const TAKEN_ROWS: usize = 32;
 /// The tokens of each text. None for a row without one.
 #[must_use]
 pub fn counts(engine: &Engine, texts: &[Option<&str>], counter: Counter) -> Vec<Option<u32>> {
-    spread(texts, |text| text.map(|text| engine.count(text, counter)))
+    let present: Vec<&str> = texts.iter().copied().flatten().collect();
+    let mut counted = engine.counts(&present, counter).into_iter();
+    texts.iter().map(|text| text.and_then(|_| counted.next())).collect()
 }
 
 /// The vector of each text. None for a row without one, zeros for a text of which the model knows nothing, or on which

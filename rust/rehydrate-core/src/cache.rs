@@ -1,9 +1,13 @@
 //! A bounded cache keyed by content hash, shared by all threads of a process.
+mod handed;
+
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHasher;
+
+pub(crate) use handed::Handed;
 
 /// The hash of a text: 128 bits, so that two texts of one process never meet.
 pub type ContentHash = u128;

@@ -10,7 +10,7 @@ use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::{Needs, TextAnalysis, Wanted};
 use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
-use crate::embed::{CachedVector, is_present};
+use crate::embed::{CachedVector, is_present, wordpiece};
 use crate::error::Result;
 use crate::excerpts::blocks::Division;
 use crate::interrupt::{Pace, checkpoint, with_helper};
@@ -229,9 +229,15 @@ impl Engine {
 
     /// Tokens of one text by itself.
     pub fn count(&self, text: &str, counter: Counter) -> u32 {
-        let piece = Piece { text, kind: PieceKind::Text };
         let wanted = Wanted { counter: Some(counter), ..Wanted::default() };
-        counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
+        tokens_of(&self.analysis(Piece { text, kind: PieceKind::Text }, &wanted), counter)
+    }
+
+    /// Tokens of each text by itself. As in a conversation, a helper is worth its start only if many texts are new.
+    pub fn counts(&self, texts: &[&str], counter: Counter) -> Vec<u32> {
+        let wanted = Wanted { counter: Some(counter), ..Wanted::default() };
+        let pieces: Vec<_> = texts.iter().map(|&text| Piece { text, kind: PieceKind::Text }).collect();
+        self.analyses(&pieces, |_| wanted).iter().map(|analysis| tokens_of(analysis, counter)).collect()
     }
 
     /// The shown part of a capped text. None if the text fits whole. The text is UTF-8, as
@@ -332,7 +338,11 @@ impl Engine {
             read.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
         };
         if missing_bytes >= HELPED_BYTES && missing.len() > 1 && cores() > 1 {
-            with_helper(read_some);
+            let here = std::thread::current().id();
+            with_helper(|| {
+                let _words = (std::thread::current().id() != here).then(HelperWords::take_over);
+                read_some();
+            });
         } else {
             read_some();
         }
@@ -345,6 +355,31 @@ impl Engine {
     fn analysis(&self, piece: Piece<'_>, wanted: &Wanted) -> TextAnalysis {
         let suffices = |text: &TextAnalysis| text.suffices(wanted);
         self.cache.get_or_grow(TextAnalysis::key(piece), suffices, |so_far| TextAnalysis::derive(piece, wanted, so_far))
+    }
+}
+
+/// Tokens of a text that was counted by `counter`.
+fn tokens_of(analysis: &TextAnalysis, counter: Counter) -> u32 {
+    counter.tokens_of(analysis.count(counter).unwrap_or_default())
+}
+
+/// Until it is dropped, this thread, a helper, has the words that the last helper read; then it leaves them to the next.
+struct HelperWords;
+
+impl HelperWords {
+    fn take_over() -> Self {
+        wordpiece::HANDED.take_over();
+        #[cfg(feature = "bpe")]
+        crate::tokens::HANDED.iter().for_each(|words| words.take_over());
+        Self
+    }
+}
+
+impl Drop for HelperWords {
+    fn drop(&mut self) {
+        wordpiece::HANDED.leave();
+        #[cfg(feature = "bpe")]
+        crate::tokens::HANDED.iter().for_each(|words| words.leave());
     }
 }
 

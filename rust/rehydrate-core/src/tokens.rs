@@ -20,6 +20,9 @@ mod split;
 #[cfg(feature = "bpe")]
 mod vocabulary;
 
+#[cfg(feature = "bpe")]
+pub(crate) use encoding::HANDED;
+
 use crate::interrupt::stretches;
 
 /// A way to count the tokens of a text.

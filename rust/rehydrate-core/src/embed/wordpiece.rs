@@ -21,6 +21,7 @@ mod trie;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use self::cache::HANDED;
 use self::cache::{Key, MAX_KEY_BYTES, WordCache};
 use self::normal::Normal;
 use self::trie::{Root, Trie};

@@ -32,8 +32,8 @@ impl Prepared {
     /// The features of all items except the system's, which are always kept. `names` are hashes of those that the query
     /// names.
     pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
-        let mentions_in_all: usize =
-            self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
+        let mentions_of = self.parts_of_texts(TextAnalysis::mentions);
+        let mentions_in_all: usize = mentions_of.iter().flatten().map(|mentions| mentions.len()).sum();
         // A table that grows takes twice as long, and half to three quarters of the mentions in a coding agent's session
         // are new.
         let mut interned = FeatureTable::with_room_for((mentions_in_all / 2).max(mentions_in_all.min(MANY_MENTIONS)));
@@ -42,7 +42,7 @@ impl Prepared {
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
         let mut of_blocks = FeatureLists::default();
         let mut items = 0;
-        let mut ids = Vec::new();
+        let (mut ids, mut looked_at) = (Vec::new(), 0);
         let mut pace = Pace::default();
         // Items in the order of their units, whose blocks follow them.
         let messages = self.messages_by_unit();
@@ -64,8 +64,11 @@ impl Prepared {
                     if kind == PieceKind::Thinking || self.messages[part].is_system() {
                         continue;
                     }
-                    let Some(mentions) = self.analyses[piece].mentions() else { continue };
+                    let Some(mentions) = mentions_of[piece] else { continue };
                     pace.step_by(mentions.len());
+                    if piece >= looked_at {
+                        looked_at = piece + interned.look_at(&mentions_of[piece..]);
+                    }
                     let by = Mentioner { item, unit, acts: kind == PieceKind::ToolInput };
                     interned.mention_all(mentions, by, &mut ids);
                     let coverage = signals[part].coverage;
@@ -131,6 +134,8 @@ struct Mentioner {
     acts: bool,
 }
 
+/// Mentions that are looked at together: their slots fit into the nearest cache of the processor.
+const MENTIONS_AHEAD: usize = 256;
 /// Up to this many mentions the table has room for all of them: a megabyte.
 const MANY_MENTIONS: usize = 1 << 16;
 /// The factor for a feature that the agent acted on.
@@ -202,6 +207,22 @@ impl FeatureTable {
         }
     }
 
+    /// Read the slots of the mentions in the first of these texts; returns their number. None of these reads waits for
+    /// another, as those of a search do, which ends at a branch: of a large table they come from memory together.
+    fn look_at(&self, texts: &[Option<PackedMentions<'_>>]) -> usize {
+        let (mut looked_at, mut mentions, mut seen) = (0, 0, 0);
+        for hashes in texts.iter().map(|of_text| of_text.map_or(&[][..], PackedMentions::hashes)) {
+            if mentions >= MENTIONS_AHEAD {
+                break;
+            }
+            looked_at += 1;
+            mentions += hashes.len();
+            seen = hashes.iter().fold(seen, |seen, &hash| seen ^ self.slots[home(self.shift, hash)].id);
+        }
+        black_box(seen);
+        looked_at
+    }
+
     /// Note the mentions of one text. Appends to `ids` those that its item had not mentioned yet.
     #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
     fn mention_all(&mut self, mentions: PackedMentions<'_>, by: Mentioner, ids: &mut Vec<u32>) {
@@ -211,9 +232,6 @@ impl FeatureTable {
         self.features.resize(taken + mentions.len(), Feature::FREE);
         let (new_ids, mut found) = (&mut ids[first..], 0);
         let (slots, shift, features) = (self.slots.as_mut_slice(), self.shift, self.features.as_mut_slice());
-        // Each slot is read once before. None of these reads waits for another, as those of a search do, which ends at a
-        // branch: of a large table they come from memory together.
-        black_box(mentions.hashes().iter().fold(0, |seen, &hash| seen ^ slots[home(shift, hash)].id));
         mentions.iter().for_each(|mention| {
             let slot = slot_of(slots, shift, mention.hash);
             let known = slots[slot].id;

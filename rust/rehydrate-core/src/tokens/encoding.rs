@@ -5,6 +5,7 @@ use std::thread::LocalKey;
 
 use rustc_hash::FxHashMap;
 
+use crate::cache::Handed;
 use crate::interrupt::{STRETCH_BYTES, checkpoint};
 
 use super::layout::{self, Key, SHORT};
@@ -13,15 +14,21 @@ use super::{merge, split};
 
 /// The number of tokens of a text in o200k_base.
 pub fn o200k_base(text: &str) -> usize {
-    thread_local!(static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) });
-    count(text, split::o200k_base, &vocabulary::O200K_BASE, &SEEN)
+    count(text, split::o200k_base, &vocabulary::O200K_BASE, &SEEN_O200K)
 }
 
 /// The number of tokens of a text in cl100k_base.
 pub fn cl100k_base(text: &str) -> usize {
-    thread_local!(static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) });
-    count(text, split::cl100k_base, &vocabulary::CL100K_BASE, &SEEN)
+    count(text, split::cl100k_base, &vocabulary::CL100K_BASE, &SEEN_CL100K)
 }
+
+thread_local! {
+    static SEEN_O200K: RefCell<Seen> = const { RefCell::new(Seen::new()) };
+    static SEEN_CL100K: RefCell<Seen> = const { RefCell::new(Seen::new()) };
+}
+
+/// Both caches, handed from helper to helper.
+pub(crate) static HANDED: [Handed<Seen>; 2] = [Handed::new(&SEEN_O200K), Handed::new(&SEEN_CL100K)];
 
 #[inline(always)]
 fn count(
@@ -52,7 +59,7 @@ fn count(
 
 /// The counts of pieces seen lately by this thread: most words of a conversation come again.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     /// Short pieces, each in the one slot its hash names. An entry is the key with the count in the free half of the
     /// length byte (a piece of 15 bytes has at most 15 tokens), 0 if there is none.
     short: Vec<u128>,

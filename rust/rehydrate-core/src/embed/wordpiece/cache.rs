@@ -5,6 +5,8 @@
 
 use std::cell::RefCell;
 
+use crate::cache::Handed;
+
 /// The longest word, in bytes, that can be a key.
 pub const MAX_KEY_BYTES: usize = 16;
 /// The most tokens a cached word may have: with them a slot fills half a cache line.
@@ -16,9 +18,6 @@ const SLOT_BITS: u32 = 12;
 
 /// Calls `encode` with this thread's cache, emptied first if it was another vocabulary's.
 pub fn with_thread_cache<R>(identity: u64, encode: impl FnOnce(&mut WordCache) -> R) -> R {
-    thread_local! {
-        static CACHE: RefCell<WordCache> = const { RefCell::new(WordCache { slots: Vec::new(), identity: 0 }) };
-    }
     // Taken, not borrowed: a checkpoint may run a signal handler that encodes too.
     let mut cache = CACHE.take();
     if cache.identity != identity {
@@ -30,6 +29,13 @@ pub fn with_thread_cache<R>(identity: u64, encode: impl FnOnce(&mut WordCache) -
     CACHE.set(cache);
     encoded
 }
+
+thread_local! {
+    static CACHE: RefCell<WordCache> = const { RefCell::new(WordCache { slots: Vec::new(), identity: 0 }) };
+}
+
+/// The cache, handed from helper to helper.
+pub(crate) static HANDED: Handed<WordCache> = Handed::new(&CACHE);
 
 #[derive(Default)]
 pub struct WordCache {
