@@ -31,8 +31,8 @@ DIMENSIONS, TOPICS, SPREAD = 384, 400, 0.8
 NAMESPACE, SPACE = "bench", "bench-v1"
 INDEXES: tuple[VectorIndex, ...] = ("lists", "usearch")
 UNLIMITED, INDEX_BYTES = MemoryLimits(None, None, None), 16 << 30
-"""A memory forgets what is beyond its limits, a million items as it comes; an index that isn't in RAM is
-read at each question."""
+"""A memory forgets what is beyond its limits, a million items as it comes; an index that isn't in
+RAM is read at each question."""
 ROUNDING = 1e-6
 """By how much two computations of a cosine may differ."""
 
