@@ -9,9 +9,6 @@ use crate::embed::builtin::{PackedBag, StaticModel};
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::Pace;
 
-/// Texts that are looked at together before they are read: so few that they are still in the processor's cache then.
-const TEXTS_AHEAD: usize = 16;
-
 /// A prepared conversation, as [`crate::engine::Engine::prepare`] returns it.
 #[derive(Default)]
 pub struct Prepared {
@@ -95,22 +92,11 @@ impl Prepared {
         self.analyses[message.pieces.clone()].iter()
     }
 
-    /// Per text, one derived part, if it has that.
-    pub(crate) fn parts_of_texts<'a, T>(&'a self, part: impl Fn(&'a TextAnalysis) -> Option<T>) -> Vec<Option<T>> {
-        let mut parts = Vec::with_capacity(self.analyses.len());
-        for some in self.analyses.chunks(TEXTS_AHEAD) {
-            TextAnalysis::look_at(some);
-            parts.extend(some.iter().map(&part));
-        }
-        parts
-    }
-
     /// One derived part of every text that has it, numbered by message.
-    pub(crate) fn texts<'a, T: Copy>(&'a self, part: impl Fn(&'a TextAnalysis) -> Option<T>) -> Vec<(usize, T)> {
-        let (parts, numbered) = (self.parts_of_texts(part), self.messages.iter().enumerate());
-        let texts =
-            numbered.flat_map(|(index, message)| parts[message.pieces.clone()].iter().map(move |&p| (index, p)));
-        texts.filter_map(|(index, part)| Some((index, part?))).collect()
+    pub(crate) fn texts<'a, T>(&'a self, part: impl Fn(&'a TextAnalysis) -> Option<T>) -> Vec<(usize, T)> {
+        let numbered = self.messages.iter().enumerate();
+        let texts = numbered.flat_map(|(index, message)| self.analyses_of(message).map(move |text| (index, text)));
+        texts.filter_map(|(index, text)| Some((index, part(text)?))).collect()
     }
 
     /// The messages, or their skeletons, in the order of their units, and within a unit in their own.

@@ -104,12 +104,6 @@ impl TextAnalysis {
         missing == 0 || (missing == 1 << Section::Sum as u32 && short())
     }
 
-    /// Read the beginning of each of these. They are spread over memory, and none of these reads waits for another, as it
-    /// does where what is read decides what comes next.
-    pub(crate) fn look_at(some: &[Self]) {
-        black_box(some.iter().fold(0, |seen, analysis| seen ^ analysis.0[0]));
-    }
-
     /// The counter's raw count of the text, once it has been asked for: words, characters or tokens.
     #[must_use]
     pub fn count(&self, counter: Counter) -> Option<u32> {
@@ -133,6 +127,13 @@ impl TextAnalysis {
     #[must_use]
     pub(crate) fn mentions(&self) -> Option<PackedMentions<'_>> {
         self.section(Section::Mentions).map(PackedMentions::read)
+    }
+
+    /// The mentions in each of a few texts. They are spread over memory, so the beginning of each is read before: none of
+    /// these reads waits for another, as it does where what is read decides what comes next.
+    pub(crate) fn mentions_of(texts: &[Self]) -> impl Iterator<Item = PackedMentions<'_>> {
+        black_box(texts.iter().fold(0, |seen, text| seen ^ text.0[0]));
+        texts.iter().filter_map(Self::mentions)
     }
 
     /// The strengths of the directives in the text, once they have been asked for.

@@ -32,8 +32,8 @@ impl Prepared {
     /// The features of all items except the system's, which are always kept. `names` are hashes of those that the query
     /// names.
     pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
-        let mentions_of = self.parts_of_texts(TextAnalysis::mentions);
-        let mentions_in_all: usize = mentions_of.iter().flatten().map(|mentions| mentions.len()).sum();
+        let mentions_in_all: usize =
+            self.analyses.chunks(TEXTS_AHEAD).flat_map(TextAnalysis::mentions_of).map(PackedMentions::len).sum();
         // A table that grows takes twice as long, and half to three quarters of the mentions in a coding agent's session
         // are new.
         let mut interned = FeatureTable::with_room_for((mentions_in_all / 2).max(mentions_in_all.min(MANY_MENTIONS)));
@@ -64,11 +64,12 @@ impl Prepared {
                     if kind == PieceKind::Thinking || self.messages[part].is_system() {
                         continue;
                     }
-                    let Some(mentions) = mentions_of[piece] else { continue };
-                    pace.step_by(mentions.len());
                     if piece >= looked_at {
-                        looked_at = piece + interned.look_at(&mentions_of[piece..]);
+                        looked_at = self.analyses.len().min(piece + TEXTS_AHEAD);
+                        interned.look_at(&self.analyses[piece..looked_at]);
                     }
+                    let Some(mentions) = self.analyses[piece].mentions() else { continue };
+                    pace.step_by(mentions.len());
                     let by = Mentioner { item, unit, acts: kind == PieceKind::ToolInput };
                     interned.mention_all(mentions, by, &mut ids);
                     let coverage = signals[part].coverage;
@@ -134,8 +135,8 @@ struct Mentioner {
     acts: bool,
 }
 
-/// Mentions that are looked at together: their slots fit into the nearest cache of the processor.
-const MENTIONS_AHEAD: usize = 256;
+/// Texts that are looked at together before they are read: so few that they are still in the processor's cache then.
+const TEXTS_AHEAD: usize = 8;
 /// Up to this many mentions the table has room for all of them: a megabyte.
 const MANY_MENTIONS: usize = 1 << 16;
 /// The factor for a feature that the agent acted on.
@@ -207,20 +208,11 @@ impl FeatureTable {
         }
     }
 
-    /// Read the slots of the mentions in the first of these texts; returns their number. None of these reads waits for
-    /// another, as those of a search do, which ends at a branch: of a large table they come from memory together.
-    fn look_at(&self, texts: &[Option<PackedMentions<'_>>]) -> usize {
-        let (mut looked_at, mut mentions, mut seen) = (0, 0, 0);
-        for hashes in texts.iter().map(|of_text| of_text.map_or(&[][..], PackedMentions::hashes)) {
-            if mentions >= MENTIONS_AHEAD {
-                break;
-            }
-            looked_at += 1;
-            mentions += hashes.len();
-            seen = hashes.iter().fold(seen, |seen, &hash| seen ^ self.slots[home(self.shift, hash)].id);
-        }
-        black_box(seen);
-        looked_at
+    /// Read the slots of the mentions in these texts. None of these reads waits for another, as those of a search do, which
+    /// ends at a branch: of a large table they come from memory together.
+    fn look_at(&self, texts: &[TextAnalysis]) {
+        let look = |seen, &hash: &u32| seen ^ self.slots[home(self.shift, hash)].id;
+        black_box(TextAnalysis::mentions_of(texts).fold(0, |seen, text| text.hashes().iter().fold(seen, look)));
     }
 
     /// Note the mentions of one text. Appends to `ids` those that its item had not mentioned yet.
