@@ -327,7 +327,7 @@ def test_reading_needs_no_langchain_and_making_its_messages_names_the_package(mo
     )
     subprocess.run([sys.executable, "-c", script], check=True)
     monkeypatch.setitem(sys.modules, "langchain_core.messages", None)
-    with pytest.raises(MissingPackageError, match="pip install langchain-core") as caught:
+    with pytest.raises(MissingPackageError, match="pip install 'langchain-core'") as caught:
         openai_to_langchain([{"role": "user", "content": "hi"}])
     assert isinstance(caught.value, ImportError) and caught.value.name == "langchain-core"
 
