@@ -3,17 +3,19 @@
 //! Nothing is decoded but the header. Where the size is unknown, as behind an address, a medium counts [`UNSIZED_TOKENS`].
 //!
 //! Which model is asked is unknown here, so each rule is that of the provider's current models; older ones scale a
-//! large picture down further, and bill less. Read on 2026-11-27:
+//! large picture down further, and bill less. Looked up on 2026-11-28, in part in what others wrote of the pages: an
+//! estimate, as the tokens of a text by another model's vocabulary are.
 //!
-//! - Claude: a patch of 28 by 28 pixels is a token; a picture is scaled down to 2,576 pixels a side and 4,784 tokens, with
-//!   models before Opus 4.7 to 1,568 of each. A PDF of three pages is about 7,000 tokens.
+//! - Claude: a patch of 28 by 28 pixels is a token (its page); a picture is scaled down to 2,576 pixels a side and 4,784
+//!   tokens (libraries that count for it), with models before Opus 4.7 to 1,568 of each. A PDF of three pages is about
+//!   7,000 tokens; requests that others counted had 2,324 to 2,481 a page of text.
 //!   <https://platform.claude.com/docs/en/build-with-claude/vision>,
 //!   <https://platform.claude.com/docs/en/build-with-claude/pdf-support>
-//! - OpenAI: a patch of 32 by 32 pixels is 1.2 tokens since GPT-5.4. `low` is at most 512 pixels a side, `high` at most 2,500
-//!   patches, `original` is not scaled, and a request that says nothing, or `auto`, means `original`. Counted requests of
-//!   GPT-6 agree. <https://developers.openai.com/api/docs/guides/images-vision>
-//! - Gemini 3 and 4: 1,120 tokens for a picture of any size and 560 for a page, less or more by `mediaResolution`.
-//!   <https://ai.google.dev/gemini-api/docs/media-resolution>
+//! - OpenAI: a patch of 32 by 32 pixels is 1.2 tokens. `low` is at most 512 pixels a side, `high` at most 2,500 patches,
+//!   `original` is not scaled, and a request that says nothing, or `auto`, means `original`. By libraries that count for
+//!   it, and counted requests of GPT-5.5 and GPT-6. <https://developers.openai.com/api/docs/guides/images-vision>
+//! - Gemini 3 and 4: 1,120 tokens for a picture of any size and 560 for a page, less or more by `mediaResolution`; counted
+//!   requests had 1,065 to 1,101, and 561. <https://ai.google.dev/gemini-api/docs/media-resolution>
 
 /// The tokens of a medium whose size is unknown: a little more than Claude's models before Opus 4.7 bill for any picture.
 pub const UNSIZED_TOKENS: u32 = 1_600;
