@@ -17,6 +17,8 @@
 //! - Gemini 3 and 4: 1,120 tokens for a picture of any size and 560 for a page, less or more by `mediaResolution`; counted
 //!   requests had 1,065 to 1,101, and 561. <https://ai.google.dev/gemini-api/docs/media-resolution>
 
+use crate::redact::base64;
+
 /// The tokens of a medium whose size is unknown: a little more than Claude's models before Opus 4.7 bill for any picture.
 pub const UNSIZED_TOKENS: u32 = 1_600;
 /// The pages of the longest PDF that a provider takes (Gemini). One that claims more is wrong.
@@ -194,7 +196,7 @@ impl<'a> Bytes<'a> {
             Self::Base64(text) => text,
         };
         let (first, within) = (position / 3 * 4, position % 3);
-        let digit = |number: usize| text.get(first + number).copied().and_then(base64_digit);
+        let digit = |number: usize| text.get(first + number).copied().and_then(base64::digit);
         let (high, low) = (digit(within)?, digit(within + 1)?);
         Some(match within {
             0 => (high << 2) | (low >> 4),
@@ -271,17 +273,6 @@ impl<'a> Bytes<'a> {
         let tail = self.window(end.saturating_sub(PDF_WINDOW).max(head.len()), end + 3);
         let pages = linearized.or_else(|| [&head, &tail].into_iter().filter_map(|part| root_pages(part)).max());
         pages.map(|pages| pages.min(MOST_PAGES))
-    }
-}
-
-fn base64_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' | b'-' => Some(62),
-        b'/' | b'_' => Some(63),
-        _ => None,
     }
 }
 

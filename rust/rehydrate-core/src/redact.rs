@@ -2,7 +2,7 @@
 //!
 //! Every kind takes linear time: a repeat is bounded, or is followed by nothing, or cannot begin again inside itself.
 mod assigned;
-mod base64;
+pub(crate) mod base64;
 mod checks;
 mod commands;
 mod literals;

@@ -78,22 +78,26 @@ fn is_control(char: char) -> bool {
     !matches!(char, '\t' | '\n' | '\r' | '\x1b' | ' '..='~' | '\u{a0}'..)
 }
 
-/// The bytes of base64 in either alphabet, without its padding. Left-over bits of the last character are dropped, and
-/// so is a last character that says nothing.
-fn decoded(digits: &str) -> Option<Vec<u8>> {
-    let value = |byte: u8| match byte {
+/// The six bits of a character of base64, in either alphabet.
+pub(crate) fn digit(byte: u8) -> Option<u8> {
+    match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
         b'0'..=b'9' => Some(byte - b'0' + 52),
         b'+' | b'-' => Some(62),
         b'/' | b'_' => Some(63),
         _ => None,
-    };
+    }
+}
+
+/// The bytes of base64 in either alphabet, without its padding. Left-over bits of the last character are dropped, and
+/// so is a last character that says nothing.
+fn decoded(digits: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
     for four in digits.as_bytes().chunks(4) {
         let mut bits = 0_u32;
-        for &digit in four {
-            bits = bits << 6 | u32::from(value(digit)?);
+        for &byte in four {
+            bits = bits << 6 | u32::from(digit(byte)?);
         }
         bits <<= 6 * (4 - four.len());
         bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
