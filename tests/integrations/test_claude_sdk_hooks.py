@@ -29,7 +29,11 @@ WHOLE = re.compile(r"handle '(\w+)' and thread '([\w-]+)'")
 
 @pytest.fixture
 def hooks(tmp_path: Path) -> Iterator[RehydrateHooks]:
-    hooks = RehydrateHooks(cwd=tmp_path / "one" / "work", folder=tmp_path / "data")
+    hooks = RehydrateHooks(
+        cwd=tmp_path / "one" / "work",
+        folder=tmp_path / "data",
+        timeout=200,  # a busy machine makes no hook late
+    )
     yield hooks
     hooks.close()
 
@@ -142,7 +146,7 @@ def call_of(hooks: RehydrateHooks, event: str, payload: Any) -> Any:
 
 def test_a_hook_that_fails_warns_and_leaves_the_session_as_it_is(tmp_path):
     (tmp_path / "data").write_text("no folder", encoding="utf-8")
-    hooks = RehydrateHooks(cwd=tmp_path, folder=tmp_path / "data")
+    hooks = RehydrateHooks(cwd=tmp_path, folder=tmp_path / "data", timeout=200)
     payload = {"session_id": "s", "tool_name": "Bash", "tool_response": {"stdout": LONG}}
     with pytest.warns(RehydrateWarning, match="the hook for PostToolUse did nothing"):
         assert call_of(hooks, "PostToolUse", payload) == {}
