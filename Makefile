@@ -84,11 +84,6 @@ lint-rust: $(VENV)/.installed
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo metadata -q --manifest-path rust/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	cargo clippy -q --workspace --all-targets $(CARGO) -- -D warnings
-	cargo check -q -p rehydrate-core $(CARGO) --no-default-features
-	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features bpe
-	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features builtin-model
-	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features onnx
-	cargo check -q -p rehydrate-core $(CARGO) --no-default-features --features store
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
 
 lint-text: $(VENV)/.group-lint $(VENV)/.installed

@@ -1,6 +1,5 @@
 //! Writes the vocabulary tables of `src/tokens/vocabulary.rs` from the data inside the `bpe-openai` crate.
 
-#[cfg(feature = "bpe")]
 #[path = "src/tokens/layout.rs"]
 #[allow(dead_code, reason = "what reads a table is not needed to write it")]
 mod layout;
@@ -8,15 +7,11 @@ mod layout;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/tokens/layout.rs");
-    #[cfg(feature = "bpe")]
-    {
-        write_tables("o200k_base", bpe_openai::o200k_base(), 19);
-        write_tables("cl100k_base", bpe_openai::cl100k_base(), 18);
-    }
+    write_tables("o200k_base", bpe_openai::o200k_base(), 19);
+    write_tables("cl100k_base", bpe_openai::cl100k_base(), 18);
 }
 
 /// Writes `{name}.bytes`, the tokens one after the other by rank, and `{name}.slots`, the hash table over them.
-#[cfg(feature = "bpe")]
 fn write_tables(name: &str, tokenizer: &bpe_openai::Tokenizer, slot_bits: u32) {
     let mut bytes = Vec::new();
     let mut slots = vec![0u64; 1 << slot_bits];

@@ -31,7 +31,7 @@ fuzz_target!(|text: &str| {
     assert_eq!(words_by_lines, words, "words reach across lines of {text:?}");
     features::scan(text, |name| assert!(!name.is_empty()));
 
-    let model = StaticModel::builtin();
+    let model = Some(StaticModel::builtin());
     let everything = Wanted {
         counter: Some(Counter::O200kBase),
         needs: Needs { model, bags: true, vectors: true, terms: true, mentions: true },

@@ -63,7 +63,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let calibrated = input.arbitrary()?;
     let coverage = input.arbitrary()?;
     let needs = Needs {
-        model: if input.arbitrary()? { StaticModel::builtin() } else { None },
+        model: input.arbitrary::<bool>()?.then(StaticModel::builtin),
         bags: input.arbitrary()?,
         vectors: input.arbitrary()?,
         terms: calibrated,

@@ -11,7 +11,7 @@ use rehydrate_core::embed::{Embedder, normalize};
 use session::{QUERY, Session};
 
 fn embedding(criterion: &mut Criterion) {
-    let model = StaticModel::builtin().expect("the feature builtin-model is on");
+    let model = StaticModel::builtin();
     let session = Session::typical();
     let texts = session.texts();
     let bags: Vec<Bag> = texts.iter().map(|text| model.bag(text)).collect();

@@ -2,7 +2,6 @@
 pub mod builtin;
 pub(crate) mod centred_rows;
 pub(crate) mod int_products;
-#[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod wordpiece;
 

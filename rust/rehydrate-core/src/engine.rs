@@ -369,7 +369,6 @@ struct HelperWords;
 impl HelperWords {
     fn take_over() -> Self {
         wordpiece::HANDED.take_over();
-        #[cfg(feature = "bpe")]
         crate::tokens::HANDED.iter().for_each(|words| words.take_over());
         Self
     }
@@ -378,7 +377,6 @@ impl HelperWords {
 impl Drop for HelperWords {
     fn drop(&mut self) {
         wordpiece::HANDED.leave();
-        #[cfg(feature = "bpe")]
         crate::tokens::HANDED.iter().for_each(|words| words.leave());
     }
 }

@@ -19,10 +19,6 @@
 mod build;
 mod entry;
 mod exact_match_boost;
-#[cfg(feature = "usearch")]
-mod graph;
-#[cfg(not(feature = "usearch"))]
-#[path = "index/no_graph.rs"]
 mod graph;
 mod in_memory;
 mod inverted_lists;

@@ -64,7 +64,6 @@ pub mod rules;
 pub mod scoring;
 pub mod selection;
 pub mod sessions;
-#[cfg(feature = "store")]
 pub mod store;
 pub mod terminal;
 pub mod thread_log;

@@ -7,20 +7,13 @@
 //! assert_eq!(Counter::from_name("chars"), Some(Counter::Chars));
 //! ```
 
-#[cfg(feature = "bpe")]
 mod class;
-#[cfg(feature = "bpe")]
 mod encoding;
-#[cfg(feature = "bpe")]
 mod layout;
-#[cfg(feature = "bpe")]
 mod merge;
-#[cfg(feature = "bpe")]
 mod split;
-#[cfg(feature = "bpe")]
 mod vocabulary;
 
-#[cfg(feature = "bpe")]
 pub(crate) use encoding::HANDED;
 
 use crate::interrupt::stretches;
@@ -33,23 +26,14 @@ pub enum Counter {
     /// An estimate: 3.5 characters a token.
     Chars,
     /// Exactly `o200k_base`, the encoding of GPT-4o and its successors.
-    #[cfg(feature = "bpe")]
     O200kBase,
     /// Exactly `cl100k_base`, the encoding of GPT-4 and GPT-3.5.
-    #[cfg(feature = "bpe")]
     Cl100kBase,
 }
 
 impl Counter {
     /// Every counter of this build.
-    pub const ALL: &[Self] = &[
-        Self::Words,
-        Self::Chars,
-        #[cfg(feature = "bpe")]
-        Self::O200kBase,
-        #[cfg(feature = "bpe")]
-        Self::Cl100kBase,
-    ];
+    pub const ALL: &[Self] = &[Self::Words, Self::Chars, Self::O200kBase, Self::Cl100kBase];
 
     /// The name by which users choose it.
     #[must_use]
@@ -57,9 +41,7 @@ impl Counter {
         match self {
             Self::Words => "words",
             Self::Chars => "chars",
-            #[cfg(feature = "bpe")]
             Self::O200kBase => "o200k_base",
-            #[cfg(feature = "bpe")]
             Self::Cl100kBase => "cl100k_base",
         }
     }
@@ -84,9 +66,7 @@ impl Counter {
         saturate(match self {
             Self::Words => words(text),
             Self::Chars => chars(text),
-            #[cfg(feature = "bpe")]
             Self::O200kBase => encoding::o200k_base(text),
-            #[cfg(feature = "bpe")]
             Self::Cl100kBase => encoding::cl100k_base(text),
         })
     }
@@ -97,7 +77,6 @@ impl Counter {
         match self {
             Self::Words => tokens_of_words(raw_count as usize),
             Self::Chars => tokens_of_chars(raw_count as usize),
-            #[cfg(feature = "bpe")]
             Self::O200kBase | Self::Cl100kBase => raw_count,
         }
     }

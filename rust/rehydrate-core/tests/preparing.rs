@@ -1,5 +1,4 @@
 //! A request is answered from what was prepared for it, never from what a cache happens to hold.
-#![cfg(feature = "builtin-model")]
 use rehydrate_core::conversation::Needs;
 use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
@@ -16,7 +15,7 @@ fn is_answered(terms: bool, bags: bool, signals: SignalMode) -> bool {
         messages: vec![Message { pieces: 0..1, media_tokens: 0, structural: 1.0, role: Role::User, unit: 0 }],
         units: vec![Unit { pinned: false, may_lead: true }],
     };
-    let needs = Needs { model: StaticModel::builtin(), bags, terms, ..Needs::default() };
+    let needs = Needs { model: Some(StaticModel::builtin()), bags, terms, ..Needs::default() };
     let prepared = Engine::new(1 << 20).prepare(conversation, Counter::Words, None, needs).expect("columns that fit");
     let request = Request {
         query: Some("stove"),
@@ -56,7 +55,7 @@ fn texts_that_two_threads_read_are_read_as_by_one() {
         messages: (0..count).map(message).collect(),
         units: vec![Unit { pinned: false, may_lead: true }; count],
     };
-    let needs = Needs { model: StaticModel::builtin(), bags: true, terms: true, mentions: true, vectors: false };
+    let needs = Needs { model: Some(StaticModel::builtin()), bags: true, terms: true, mentions: true, vectors: false };
     let request = Request {
         query: Some("which order does part_77 hold?"),
         query_weight: 1.0,
@@ -92,7 +91,7 @@ fn one_query_after_another_finds_what_each_alone_would_and_what_a_selection_meas
         messages: (0..texts.len()).map(message).collect(),
         units: vec![Unit { pinned: false, may_lead: true }; texts.len()],
     };
-    let needs = Needs { model: StaticModel::builtin(), bags: true, terms: true, ..Needs::default() };
+    let needs = Needs { model: Some(StaticModel::builtin()), bags: true, terms: true, ..Needs::default() };
     let prepare = || Engine::new(1 << 20).prepare(conversation(), Counter::Words, None, needs).expect("it fits");
     let asked_often = prepare();
     let rows = [1.0, 0.0, 0.0, 1.0, f32::NAN, f32::NAN, 0.6, 0.8, 0.8, 0.6];
@@ -121,7 +120,7 @@ fn one_query_after_another_finds_what_each_alone_would_and_what_a_selection_meas
             assert!((signals.odds - odds).abs() < 1e-12, "{query}: {} {odds}", signals.odds);
         }
     }
-    let without_words = Needs { model: StaticModel::builtin(), bags: true, ..Needs::default() };
+    let without_words = Needs { model: Some(StaticModel::builtin()), bags: true, ..Needs::default() };
     let unprepared = Engine::new(1 << 20).prepare(conversation(), Counter::Words, None, without_words).unwrap();
     assert!(unprepared.relevances("warm", None).is_err());
 }

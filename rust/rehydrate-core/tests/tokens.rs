@@ -37,7 +37,6 @@ fn every_counter_is_found_by_its_name() {
     assert_eq!(Counter::from_name("o200k"), None);
 }
 
-#[cfg(feature = "bpe")]
 mod exact {
     use bpe_openai::Tokenizer;
     use proptest::prelude::*;

@@ -118,9 +118,7 @@ impl ArrowRows {
     fn vectors(&self, py: Python<'_>, column: &str) -> PyResult<ArrowColumns> {
         let texts = self.column(py, column)?;
         let columns = detached(py, || {
-            let model = StaticModel::builtin().ok_or_else(|| {
-                Error::Model("this build has no built-in model; build with the feature builtin-model".into())
-            })?;
+            let model = StaticModel::builtin();
             let rows = batches::vectors(model, &texts.all());
             let (dim, zeros) = (model.dim(), vec![0.0; model.dim()]);
             let mut lists = FixedSizeListBuilder::new(Float32Builder::with_capacity(rows.len() * dim), dim as i32);

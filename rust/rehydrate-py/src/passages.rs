@@ -55,7 +55,7 @@ impl TextIndex {
             messages: (0..texts.len()).map(message).collect(),
             units: texts.iter().map(|_| Unit { pinned: false, may_lead: true }).collect(),
         };
-        let model = if embed { StaticModel::builtin() } else { None };
+        let model = embed.then(StaticModel::builtin);
         let needs = Needs { model, bags: true, vectors: false, terms: true, mentions: false };
         Engine::shared().prepare(conversation, named("o200k_base")?, None, needs).map(Self)
     }

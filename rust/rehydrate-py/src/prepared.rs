@@ -128,7 +128,7 @@ impl Prepared {
                 messages: columns.rows().map(message).collect(),
                 units: pinned.iter().enumerate().map(unit).collect(),
             };
-            let model = if embed { StaticModel::builtin() } else { None };
+            let model = embed.then(StaticModel::builtin);
             let needs = Needs {
                 model,
                 bags: asked,
@@ -431,9 +431,7 @@ impl Selection {
 pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyBytes>, usize)> {
     let _running = Running::begin();
     let (rows, dim) = detached(py, || {
-        let model = StaticModel::builtin().ok_or_else(|| {
-            Error::Model("this build has no built-in model; build with the feature builtin-model".into())
-        })?;
+        let model = StaticModel::builtin();
         let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
         let mut rows = vec![0.0; texts.len() * model.dim()];
         model.embed(&texts, &mut rows)?;

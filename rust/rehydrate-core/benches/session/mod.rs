@@ -146,7 +146,7 @@ impl Session {
 
 /// The needs of `scoring="balanced"` with a query; without one, names alone.
 pub fn balanced_needs() -> Needs {
-    Needs { model: StaticModel::builtin(), bags: true, vectors: false, terms: true, mentions: true }
+    Needs { model: Some(StaticModel::builtin()), bags: true, vectors: false, terms: true, mentions: true }
 }
 
 /// The request of `scoring="balanced"`.

@@ -97,12 +97,11 @@ pub struct StaticModel {
 }
 
 impl StaticModel {
-    /// The model compiled into this library, distilled from all-MiniLM-L6-v2, 256 dimensions; none if the feature
-    /// `builtin-model` is off.
+    /// The model compiled into this library, distilled from all-MiniLM-L6-v2, 256 dimensions.
     #[must_use]
-    pub fn builtin() -> Option<&'static Self> {
-        static MODEL: OnceBox<Option<StaticModel>> = OnceBox::new();
-        MODEL.get_or_init(|| Box::new(compiled_in())).as_ref()
+    pub fn builtin() -> &'static Self {
+        static MODEL: OnceBox<StaticModel> = OnceBox::new();
+        MODEL.get_or_init(|| Box::new(compiled_in()))
     }
 
     /// A model from its vocabulary (one token a line) and its vectors: the magic `RHYSTAT1`, the number of tokens and
@@ -290,19 +289,13 @@ impl Embedder for StaticModel {
     }
 }
 
-#[cfg(feature = "builtin-model")]
-fn compiled_in() -> Option<StaticModel> {
+fn compiled_in() -> StaticModel {
     let model = StaticModel::from_parts(
         "builtin/all-MiniLM-L6-v2-static-256",
         include_str!("../../model/vocab.txt"),
         include_bytes!("../../model/static.bin"),
     );
-    Some(model.expect("the model compiled in is the one the tests load"))
-}
-
-#[cfg(not(feature = "builtin-model"))]
-fn compiled_in() -> Option<StaticModel> {
-    None
+    model.expect("the model compiled in is the one the tests load")
 }
 
 /// `out += weight * row` for each weighted token. Compiled for several instruction sets, chosen at run time; without

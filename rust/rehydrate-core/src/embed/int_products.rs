@@ -27,7 +27,6 @@ pub(crate) fn product(row: &[u8], values: &[i16]) -> i32 {
 }
 
 /// The cosine of two rows of bytes; 0 if one is zeros.
-#[cfg(feature = "usearch")]
 #[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn byte_cosine(a: &[u8], b: &[u8]) -> f32 {
     let [ab, aa, bb] = match_target! {
@@ -39,7 +38,6 @@ pub(crate) fn byte_cosine(a: &[u8], b: &[u8]) -> f32 {
 }
 
 /// The product of two rows, and of each with itself.
-#[cfg(feature = "usearch")]
 fn three_products(a: &[u8], b: &[u8]) -> [i32; 3] {
     a.iter().zip(b).fold([0; 3], |[ab, aa, bb], (&a, &b)| {
         let (a, b) = (i32::from(a.cast_signed()), i32::from(b.cast_signed()));
@@ -85,7 +83,6 @@ mod avx2 {
         }
     }
 
-    #[cfg(feature = "usearch")]
     #[target_feature(enable = "avx2")]
     pub(super) fn three_products(a: &[u8], b: &[u8]) -> [i32; 3] {
         let ((a, rest_a), (b, rest_b)) = (a.as_chunks(), b.as_chunks());

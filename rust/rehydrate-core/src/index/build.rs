@@ -22,7 +22,7 @@ pub(super) fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settin
     let length = text(&entries, &mut writer);
     let (builtin, own) = vectors(&entries, settings, &mut writer);
     let dim = settings.dim.unwrap_or(0) as u64;
-    let mark = StaticModel::builtin().map_or(0, StaticModel::mark);
+    let mark = StaticModel::builtin().mark();
     writer.put(Section::Counts, [length, dim, u64::from(builtin), u64::from(own), mark, settings.space]);
     writer.finish()
 }
@@ -186,7 +186,7 @@ fn trigrams(words: &[(u32, Vec<u32>)], term_index: &[u32], writer: &mut Writer) 
 
 /// Bags and vectors; returns how many entries have a vector, built in and of the caller.
 fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer) -> (u32, u32) {
-    let builtin = StaticModel::builtin().map_or(0, |model| builtin(model, entries, settings, writer));
+    let builtin = builtin(StaticModel::builtin(), entries, settings, writer);
     let Some(dim) = settings.dim.filter(|&dim| dim > 0) else { return (builtin, 0) };
     let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
     let row = |ordinal: usize, vector: &mut Vec<f32>| vector.extend(entries[ordinal].vector.unwrap_or_default());

@@ -70,7 +70,7 @@ impl View {
     fn recall_some(&self, recall: &Recall<'_>, questions: &[usize]) -> Vec<Vec<(u64, f32)>> {
         let mut best: Vec<TopK> = questions.iter().map(|_| TopK::new(recall.k, f32::NEG_INFINITY)).collect();
         let bag = |&question: &usize| match recall.of {
-            KnnTarget::Texts(texts) => StaticModel::builtin().map(|model| model.bag(texts[question])),
+            KnnTarget::Texts(texts) => Some(StaticModel::builtin().bag(texts[question])),
             KnnTarget::Vectors(_) => None,
         };
         let bags: Vec<Option<Bag>> = questions.iter().map(bag).collect();
@@ -80,7 +80,7 @@ impl View {
             let probe = |(&question, bag): (&usize, &Option<Bag>)| {
                 checkpoint();
                 let mut vector = match recall.of {
-                    KnnTarget::Texts(_) => vector(reader.segment.section(Section::TokenWeights), bag.as_ref()?)?,
+                    KnnTarget::Texts(_) => vector(reader.segment.section(Section::TokenWeights), bag.as_ref()?),
                     KnnTarget::Vectors(vectors) => vectors[question].to_vec(),
                 };
                 normalize(&mut vector);
@@ -102,10 +102,8 @@ impl View {
 }
 
 /// The built-in model's vector of a bag under a segment's weights.
-pub(super) fn vector(weights: &[u8], bag: &Bag) -> Option<Vec<f32>> {
-    let vector =
-        |model: &StaticModel| model.vector(bag.iter().copied(), |token| weight_of_step(weights[token as usize]));
-    StaticModel::builtin().map(vector)
+pub(super) fn vector(weights: &[u8], bag: &Bag) -> Vec<f32> {
+    StaticModel::builtin().vector(bag.iter().copied(), |token| weight_of_step(weights[token as usize]))
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ impl View {
         let query_terms = QueryTerms::of(query.text);
         let mut buffer = self.take_buffer();
         let weights = self.score_words(&query_terms, &mut buffer);
-        let bag = StaticModel::builtin().map(|model| model.bag(query.text)).unwrap_or_default();
+        let bag = StaticModel::builtin().bag(query.text);
         let probes = self.probes(query, &bag);
         let candidates = self.candidates(query, &buffer, &weights, &probes);
         let (entries, beside) = if query.fusion == Fusion::Calibrated {
@@ -107,7 +107,7 @@ impl View {
                 let haystack = |sections| Haystack::new(reader, sections, &query.filter, query.now_ms);
                 let weights = reader.segment.section(Section::TokenWeights);
                 [
-                    haystack(layout::BUILTIN).and_then(|haystack| Asked::new(haystack, &vector(weights, bag)?)),
+                    haystack(layout::BUILTIN).and_then(|haystack| Asked::new(haystack, &vector(weights, bag))),
                     haystack(layout::OWN).and_then(|haystack| Asked::new(haystack, &own)),
                 ]
             })
@@ -234,7 +234,7 @@ impl View {
 
     /// The share of the query that the best entries, by their other scores, match token by token.
     fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [CandidateSignals]) {
-        let Some(model) = StaticModel::builtin() else { return };
+        let model = StaticModel::builtin();
         let mut best: Vec<usize> = (0..entries.len()).collect();
         if best.len() > SOFT_MATCHED {
             best.select_nth_unstable_by(SOFT_MATCHED, |&a, &b| scores[b].total_cmp(&scores[a]));

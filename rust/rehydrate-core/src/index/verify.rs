@@ -16,16 +16,14 @@ const COUNTS: usize = 6;
 pub(super) fn verify(segment: &Segment) -> Result<(), Damaged> {
     ensure(segment.column::<u64>(Section::Counts).len() == COUNTS, "no counts")?;
     let model = StaticModel::builtin();
-    if model.is_some_and(|model| {
-        segment.count(4) != model.mark() || segment.section(Section::TokenWeights).len() != model.vocab_size()
-    }) {
+    if segment.count(4) != model.mark() || segment.section(Section::TokenWeights).len() != model.vocab_size() {
         return Err(Damaged("made with another built-in model"));
     }
     verify_entries(segment)?;
     verify_words(segment)?;
     verify_trigrams(segment)?;
     verify_bags(segment, model)?;
-    verify_rows(segment, layout::BUILTIN, model.map_or(0, Embedder::dim), segment.count(2))?;
+    verify_rows(segment, layout::BUILTIN, model.dim(), segment.count(2))?;
     let dim = usize::try_from(segment.count(1)).ok().filter(|&dim| dim <= MAX_DIM);
     verify_rows(segment, layout::OWN, dim.ok_or(Damaged("vectors of too many components"))?, segment.count(3))
 }
@@ -100,12 +98,8 @@ fn verify_trigrams(segment: &Segment) -> Result<(), Damaged> {
 }
 
 /// Every bag, and the counts over all of them: a view subtracts deleted entries from these.
-fn verify_bags(segment: &Segment, model: Option<&StaticModel>) -> Result<(), Damaged> {
+fn verify_bags(segment: &Segment, model: &StaticModel) -> Result<(), Damaged> {
     let (at, bags) = (segment.column::<u32>(Section::BagAt), segment.column::<u32>(Section::Bags));
-    let Some(model) = model else {
-        let sections = [Section::BagAt, Section::Bags, Section::Tokens, Section::TokenCount, Section::TokenWeights];
-        return ensure(sections.iter().all(|&section| segment.section(section).is_empty()), "bags of another model");
-    };
     ensure(starts(at.iter().map(u64::from), segment.len(), bags.len()), "bags out of order")?;
     let mut count = vec![0_u32; model.vocab_size()];
     let (mut pace, mut packed) = (Pace::default(), Vec::new());

@@ -1,5 +1,4 @@
 //! The store: what is added is there, once, whatever else happens to the file.
-#![cfg(feature = "store")]
 mod closing;
 mod concurrency;
 mod files;
