@@ -72,6 +72,17 @@ def safe_error_text(error: BaseException, part: str) -> str:
     return f"{name}: {' '.join(str(error).split())}"
 
 
+def notebook_html(*shown: object) -> str:
+    """Return the texts of objects below one another, as a notebook shows them: ``_repr_html_``.
+
+    >>> notebook_html("<b>", 4)
+    '<pre>&lt;b&gt;\\n4</pre>'
+    """
+    from html import escape
+
+    return f"<pre>{escape(chr(10).join(map(str, shown)))}</pre>"
+
+
 NOTHING = "(nothing returned)"
 
 
