@@ -18,6 +18,7 @@ from tools.check_wheel import contents, names
 from tools.check_wheel.__main__ import main
 from tools.check_wheel.names import ABIS, PLATFORMS, WheelName, requires_onnxruntime
 from tools.distributions import OTHERS, files
+from tools.release_notes import notes
 from tools.wheel_manifest import without_onnxruntime
 
 VERSION = contents.project_version()
@@ -228,6 +229,14 @@ def test_a_release_is_every_platform_twice_and_the_sdist():
     ]
 
 
+def test_the_notes_of_a_release_are_its_section_of_the_changelog():
+    changelog = "# Changelog\n\n## [0.2.0] - 2027-01-04\n\n- New.\n\n## [0.1.0]\n\n- First.\n"
+    assert notes(changelog, "0.2.0") == "- New.\n"
+    assert notes(changelog, "0.1.0") == "- First.\n"
+    with pytest.raises(SystemExit, match=r"no section \[0.3.0\]; rename \[Unreleased\]"):
+        notes(changelog, "0.3.0")
+
+
 def test_an_sdist_has_what_it_takes_to_build_and_nothing_built(tmp_path):
     def problems(files: set[str]) -> list[str]:
         path = tmp_path / f"rehydrate-{VERSION}.tar.gz"
@@ -320,7 +329,9 @@ def test_only_a_tag_publishes_and_without_a_secret():
     assert set(publish["needs"]) == {"wheel", "pure", "sdist"}
     assert publish["permissions"] == {"contents": "read", "id-token": "write"}
     assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert not [name for name, job in JOBS.items() if name != "publish" and "permissions" in job]
+    assert [name for name, job in JOBS.items() if "permissions" in job] == ["publish", "notes"]
+    assert JOBS["notes"]["needs"] == "publish"  # and so after a check, of a tag
+    assert JOBS["notes"]["permissions"] == {"contents": "write"}
     assert "secrets." not in TEXT
 
 

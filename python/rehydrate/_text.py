@@ -75,12 +75,15 @@ def safe_error_text(error: BaseException, part: str) -> str:
 def notebook_html(*shown: object) -> str:
     """Return the texts of objects below one another, as a notebook shows them: ``_repr_html_``.
 
-    >>> notebook_html("<b>", 4)
-    '<pre>&lt;b&gt;\\n4</pre>'
+    A long table scrolls in its cell.
+
+    >>> notebook_html("<b>", 4).partition(">")[2]
+    '&lt;b&gt;\\n4</pre>'
     """
     from html import escape
 
-    return f"<pre>{escape(chr(10).join(map(str, shown)))}</pre>"
+    text = escape("\n".join(map(str, shown)))
+    return f'<pre style="max-height: 30em; overflow: auto">{text}</pre>'
 
 
 NOTHING = "(nothing returned)"

@@ -127,7 +127,7 @@ def test_a_notebook_shows_the_tables_with_everything_escaped():
     ):
         html = shown._repr_html_()
         assert named in html
-        assert "<" not in html.removeprefix("<pre>").removesuffix("</pre>")
+        assert "<" not in html.removeprefix("<pre ").removesuffix("</pre>")
 
 
 async def _opened(path):
