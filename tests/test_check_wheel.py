@@ -307,7 +307,7 @@ def test_the_oldest_interpreter_is_the_oldest_that_the_package_takes():
 
 
 def test_what_is_installed_for_the_tests_is_what_the_project_pins():
-    named = [WORKFLOW["env"][name] for name in ("TEST_PACKAGES", "ONNX_PACKAGES")]
+    named = [WORKFLOW["env"][name] for name in ("TEST_PACKAGES", "GIL_PACKAGES", "ONNX_PACKAGES")]
     for package in " ".join(named).split():
         assert f'"{package}"' in PROJECT
     assert f'"maturin=={WORKFLOW["env"]["MATURIN"]}"' in PROJECT
