@@ -297,7 +297,9 @@ def test_what_is_built_is_what_a_release_consists_of():
         for python in matrix["python"]:  # as the step asks before it builds
             asked = requires_onnxruntime(WheelName("", "", python, python, name))
             is_free_threaded = python.endswith("t")
-            has_wheels = name.startswith("manylinux" if is_free_threaded else ("many", "mac", "win"))
+            has_wheels = name.startswith(
+                "manylinux" if is_free_threaded else ("many", "mac", "win")
+            )
             assert asked is has_wheels
         assert ("image" in platform) is name.startswith("musllinux")
 

@@ -147,7 +147,10 @@ def test_a_fifth_breakpoint_is_refused_as_anthropic_does_and_openai_writes_the_l
 
 def test_a_time_to_live_of_openai_is_refused_for_a_cache_of_anthropic():
     again = row("ab", marks="b")
-    assert [turn[0] for turn in bill(again, again, gaps=43_200, ttl="12h", price=GPT_56)] == [0, 2_000]
+    assert [turn[0] for turn in bill(again, again, gaps=43_200, ttl="12h", price=GPT_56)] == [
+        0,
+        2_000,
+    ]
     for ttl in ("30m", "12h"):
         with pytest.raises(InvalidArgumentError, match=f"ttl is '{ttl}', .* pass 5m or 1h"):
             simulate([again], price=CLAUDE, ttl=ttl)

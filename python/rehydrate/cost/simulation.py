@@ -78,7 +78,9 @@ class Simulation:
     def __str__(self) -> str:
         """Return a line for each request, then the sums, as a table in plain text."""
         rows = [*zip(self.turns, self.costs, strict=True), (self.total, self.cost)]
-        lines = [f"{'request':>7}{'read':>12}{'written':>12}{'uncached':>12}{'output':>12}{'$':>12}"]
+        lines = [
+            f"{'request':>7}{'read':>12}{'written':>12}{'uncached':>12}{'output':>12}{'$':>12}"
+        ]
         for number, (turn, dollars) in enumerate(rows, 1):
             counts = (turn.read, turn.written + turn.written_1h, turn.uncached, turn.output)
             name = number if number < len(rows) else "all"
