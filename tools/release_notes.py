@@ -11,7 +11,7 @@ from tools.distributions import ROOT
 def notes(changelog: str, version: str) -> str:
     """Return the section of a version, without its heading; exits if there is none."""
     found = re.search(
-        rf"^## \[{re.escape(version)}\].*\n(.*?)(?=^## \[|\Z)", changelog, re.M | re.S
+        rf"^## \[{re.escape(version)}\][^\n]*\n(.*?)(?=^## \[|\Z)", changelog, re.M | re.S
     )
     if found is None or not found[1].strip():
         raise SystemExit(f"CHANGELOG.md has no section [{version}]; rename [Unreleased] to it")

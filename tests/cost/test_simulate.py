@@ -197,7 +197,7 @@ def test_a_simulation_is_shown_as_a_table_also_in_a_notebook():
         "      1           0       2,000           0          50      0.0083",
         "      2       2,000           0           0          50      0.0014",
         "    all       2,000       2,000           0         100      0.0096",
-        "the cache saves 32% of the input's price",
+        "the cache saves 33% of the input's price",
     ]
     assert job._repr_html_().endswith(f">{str(job).replace(chr(39), '&#x27;')}</pre>")
 
