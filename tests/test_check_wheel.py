@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,10 @@ import yaml
 
 from tools.check_wheel import contents, names
 from tools.check_wheel.__main__ import main
-from tools.check_wheel.names import ABIS, platforms_of
+from tools.check_wheel.names import ABIS, PLATFORMS, WheelName, requires_onnxruntime
 from tools.distributions import OTHERS, files
+from tools.release_notes import notes
+from tools.wheel_manifest import without_onnxruntime
 
 VERSION = contents.project_version()
 INFO = f"rehydrate-{VERSION}.dist-info/"
@@ -71,6 +74,51 @@ def pack(folder: Path, files: dict[str, bytes], name: str = NAME) -> Path:
             wheel.writestr(file, data)
         wheel.writestr(record, "\n".join([*rows, f"{record},,"]) + "\n")
     return folder / name
+
+
+ARCHS = ("x86_64", "aarch64")
+MUSL = "cp311-abi3-musllinux_1_2_x86_64"
+
+
+@pytest.mark.parametrize(
+    ("tag", "requires"),
+    [
+        ("cp311-abi3-manylinux_2_28_x86_64", True),
+        ("cp311-abi3-win_arm64", True),
+        ("cp311-abi3-macosx_11_0_arm64", True),
+        ("cp314-cp314t-manylinux_2_28_aarch64", True),
+        ("cp314-cp314t-macosx_11_0_arm64", False),
+        ("cp314-cp314t-win_amd64", False),
+        ("cp314-cp314t-musllinux_1_2_aarch64", False),
+        (MUSL, False),
+    ],
+)
+def test_a_wheel_requires_onnxruntime_where_that_has_wheels(tmp_path, capsys, tag, requires):
+    name = f"rehydrate-{VERSION}-{tag}.whl"
+    parsed = WheelName.parse(name)
+    assert parsed is not None and requires_onnxruntime(parsed) is requires
+    files = sound()
+    files[INFO + "WHEEL"] = f"Wheel-Version: 1.0\nTag: {tag}\n".encode()
+    lines = files[INFO + "METADATA"].splitlines(keepends=True)
+    lean = [line for line in lines if not line.startswith(b"Requires-Dist: onnxruntime")]
+    assert len(lean) == len(lines) - 1
+    for metadata, is_right in ((lines, requires), (lean, not requires)):
+        files[INFO + "METADATA"] = b"".join(metadata)
+        assert main([str(pack(tmp_path, files, name))]) == (not is_right)
+        assert is_right or "without extras it requires" in capsys.readouterr().err
+
+
+def test_the_manifest_of_a_wheel_without_onnxruntime_is_the_same_but_for_that():
+    lean = tomllib.loads(without_onnxruntime(PROJECT))
+    whole = tomllib.loads(PROJECT)
+    dependencies = whole["project"]["dependencies"]
+    whole["project"]["dependencies"] = [
+        each for each in dependencies if not each.startswith("onnxruntime")
+    ]
+    assert len(whole["project"]["dependencies"]) == len(dependencies) - 1
+    assert lean == whole
+    with pytest.raises(SystemExit, match="not one line"):
+        without_onnxruntime("[project]\n")
 
 
 def test_a_wheel_as_it_should_be_passes(tmp_path, capsys):
@@ -154,7 +202,8 @@ def test_a_wheel_that_is_too_large_is_refused(tmp_path, capsys):
         ("rehydrate-{}-1-cp311-abi3-win_amd64.whl", "has not five parts"),
         ("rehydrate-{}-cp311-abi3-macosx_11_0_arm64.whl", None),
         ("rehydrate-{}-cp314-cp314t-manylinux_2_28_aarch64.whl", None),
-        ("rehydrate-{}-cp311-abi3-musllinux_1_2_x86_64.whl", "its platform is musllinux_1_2"),
+        ("rehydrate-{}-cp311-abi3-musllinux_1_2_x86_64.whl", None),
+        ("rehydrate-{}-cp311-abi3-musllinux_2_0_x86_64.whl", "its platform is musllinux_2_0"),
         ("rehydrate-{}-cp311-abi3-manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl", None),
     ],
 )
@@ -164,11 +213,10 @@ def test_the_name_of_a_wheel_is_one_that_pip_takes_where_it_should(name, said):
     assert said is None or said in problems[0]
 
 
-def test_a_release_is_every_platform_the_free_threaded_ones_and_the_sdist():
-    linux = ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
+def test_a_release_is_every_platform_twice_and_the_sdist():
+    linux = [f"{libc}_{arch}" for libc in ("manylinux_2_28", "musllinux_1_2") for arch in ARCHS]
     more = ("macosx_10_12_x86_64", "macosx_11_0_arm64", "win_amd64", "win_arm64")
-    tags = [f"cp311-abi3-{platform}" for platform in (*linux, *more)]
-    tags += [f"cp314-cp314t-{platform}" for platform in linux]
+    tags = [f"{abi}-{name}" for abi in ("cp311-abi3", "cp314-cp314t") for name in (*linux, *more)]
     whole = [f"rehydrate-{VERSION}-{tag}.whl" for tag in tags]
     whole.append(f"rehydrate-{VERSION}.tar.gz")
     whole += [f"{name}-{VERSION}-py3-none-any.whl" for name in OTHERS]
@@ -179,6 +227,14 @@ def test_a_release_is_every_platform_the_free_threaded_ones_and_the_sdist():
     assert list(names.release_problems(whole, "v9", VERSION)) == [
         f"the tag is v9, expected v{VERSION}"
     ]
+
+
+def test_the_notes_of_a_release_are_its_section_of_the_changelog():
+    changelog = "# Changelog\n\n## [0.2.0] - 2027-01-04\n\n- New.\n\n## [0.1.0]\n\n- First.\n"
+    assert notes(changelog, "0.2.0") == "- New.\n"
+    assert notes(changelog, "0.1.0") == "- First.\n"
+    with pytest.raises(SystemExit, match=r"no section \[0.3.0\]; rename \[Unreleased\]"):
+        notes(changelog, "0.3.0")
 
 
 def test_an_sdist_has_what_it_takes_to_build_and_nothing_built(tmp_path):
@@ -234,16 +290,18 @@ def test_one_action_has_one_version():
 
 def test_what_is_built_is_what_a_release_consists_of():
     matrix = JOBS["wheel"]["strategy"]["matrix"]
-    built = [(python, platform) for python in matrix["python"] for platform in matrix["platform"]]
-    built += [(row["python"], row["platform"]) for row in matrix["include"]]
-    told = {(python, platform["name"]) for python, platform in built}
-    assert len(told) == len(built)
-    pythons = {"stable": "3.11", "free-threaded": "3.14t"}
-    assert told == {
-        (pythons[abi], platform.lower().replace(" ", "-"))
-        for abi in ABIS
-        for platform in platforms_of(abi)
-    }
+    assert len(matrix["python"]) == len(ABIS)
+    built = [platform["name"] for platform in matrix["platform"]]
+    assert built == [name.lower().replace(" ", "-") for name in PLATFORMS]
+    for name, platform in zip(built, matrix["platform"], strict=True):
+        for python in matrix["python"]:  # as the step asks before it builds
+            asked = requires_onnxruntime(WheelName("", "", python, python, name))
+            is_free_threaded = python.endswith("t")
+            has_wheels = name.startswith(
+                "manylinux" if is_free_threaded else ("many", "mac", "win")
+            )
+            assert asked is has_wheels
+        assert ("image" in platform) is name.startswith("musllinux")
 
 
 def test_the_oldest_interpreter_is_the_oldest_that_the_package_takes():
@@ -251,7 +309,8 @@ def test_the_oldest_interpreter_is_the_oldest_that_the_package_takes():
 
 
 def test_what_is_installed_for_the_tests_is_what_the_project_pins():
-    for package in WORKFLOW["env"]["TEST_PACKAGES"].split():
+    named = [WORKFLOW["env"][name] for name in ("TEST_PACKAGES", "GIL_PACKAGES", "ONNX_PACKAGES")]
+    for package in " ".join(named).split():
         assert f'"{package}"' in PROJECT
     assert f'"maturin=={WORKFLOW["env"]["MATURIN"]}"' in PROJECT
     assert f'"hatchling=={WORKFLOW["env"]["HATCHLING"]}"' in PROJECT
@@ -272,7 +331,9 @@ def test_only_a_tag_publishes_and_without_a_secret():
     assert set(publish["needs"]) == {"wheel", "pure", "sdist"}
     assert publish["permissions"] == {"contents": "read", "id-token": "write"}
     assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert not [name for name, job in JOBS.items() if name != "publish" and "permissions" in job]
+    assert [name for name, job in JOBS.items() if "permissions" in job] == ["publish", "notes"]
+    assert JOBS["notes"]["needs"] == "publish"  # and so after a check, of a tag
+    assert JOBS["notes"]["permissions"] == {"contents": "write"}
     assert "secrets." not in TEXT
 
 

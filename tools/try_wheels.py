@@ -1,7 +1,8 @@
 """Each distribution used alone: `python -m tools.try_wheels dist`.
 
-A fresh environment gets the wheel of the core. Then each of the others is installed next to it,
-used and taken out again, which must leave the core as it was. Exit code 1 names what failed.
+A fresh environment gets the wheel of the core, and then loses onnxruntime. Each of the others is
+installed next to it, used and taken out again, which must leave the core as it was. Exit code 1
+names what failed.
 """
 
 from __future__ import annotations
@@ -95,6 +96,25 @@ try:
 except StoreError as error:
     print(error)
 """
+
+WITHOUT_ONNXRUNTIME = """
+from rehydrate import Context, Memory, compact_context
+from rehydrate.embedding.onnx import onnxruntime_library
+from rehydrate.errors import ModelError
+chat = [{"role": "user", "content": f"House {n} is {n} metres high."} for n in range(9)]
+kept = compact_context(chat, "house 3", 0.5).stats
+assert kept.embedding and kept.changed and not kept.degraded, kept
+with Memory.open("berths.db", namespace="alice") as memory:
+    memory.add("Berth 4 is free from noon on.")
+    assert "Berth 4" in str(Context(memory).prompt("Which berth is free?").request)
+try:
+    onnxruntime_library()
+except ModelError as error:
+    assert "pip install onnxruntime" in error.remedy, error
+else:
+    raise AssertionError("onnxruntime is still there")
+"""
+"""What a wheel does whose platform has no onnxruntime."""
 
 RPC = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 
@@ -205,6 +225,8 @@ def main(wheels: Path) -> None:
         env = Environment(Path(folder), wheels)
         env.install(CORE)
         core(env)
+        env.uninstall("onnxruntime")  # all that follows works without it
+        env.script(WITHOUT_ONNXRUNTIME)
         before = env.files()
         print(f"{CORE}: works alone")
         for name in OTHERS:

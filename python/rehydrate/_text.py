@@ -72,6 +72,20 @@ def safe_error_text(error: BaseException, part: str) -> str:
     return f"{name}: {' '.join(str(error).split())}"
 
 
+def notebook_html(*shown: object) -> str:
+    """Return the texts of objects below one another, as a notebook shows them: ``_repr_html_``.
+
+    A long table scrolls in its cell.
+
+    >>> notebook_html("<b>", 4).partition(">")[2]
+    '&lt;b&gt;\\n4</pre>'
+    """
+    from html import escape
+
+    text = escape("\n".join(map(str, shown)))
+    return f'<pre style="max-height: 30em; overflow: auto">{text}</pre>'
+
+
 NOTHING = "(nothing returned)"
 
 

@@ -16,7 +16,8 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
 from rehydrate import Memory
-from rehydrate.agent import Telemetry
+from rehydrate.agent import Telemetry, telemetry as telemetry_module
+from rehydrate.cli import hosts, main
 from rehydrate.errors import (
     InvalidArgumentError,
     OtherNamespaceError,
@@ -193,6 +194,26 @@ def test_the_memory_of_an_mcp_server_is_traced(tmp_path: Path) -> None:
         assert not answer(TOOLS[name], stores, sent, Job()).is_error
     stores.close()
     assert [span.name for span in recorder.spans] == ["create_memory", "search_memory"]
+
+
+@pytest.mark.parametrize(
+    "command", [["mcp", "--memory", "m.db", "--namespace", ALICE], ["claude", "mcp"]]
+)
+def test_both_commands_of_mcp_trace_the_memory_that_they_serve(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+
+    def serve(stores: Stores, *_: object) -> None:
+        assert not answer(TOOLS["search_memory"], stores, {"query": "staging"}, Job()).is_error
+        stores.close()
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REHYDRATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(hosts, "serve", serve)
+    monkeypatch.setattr(telemetry_module, "program_telemetry", lambda: recorder.telemetry)
+    assert main(command) == 0
+    assert [span.name for span in recorder.spans] == ["search_memory"]
 
 
 def test_a_memory_in_postgresql_is_traced_as_a_client(postgres: str) -> None:

@@ -7,7 +7,15 @@ import pytest
 from rehydrate import Budget, Context, Interpreter, _text
 from rehydrate.agent import Retry
 from rehydrate.context import BackgroundCompaction
-from rehydrate.errors import ProviderUnavailableError
+from rehydrate.errors import (
+    BudgetExceededError,
+    ContextOverflowError,
+    InvalidConversationError,
+    ProviderUnavailableError,
+    RateLimitError,
+    RequestRefusedError,
+    Violation,
+)
 from rehydrate.prompt import hydrate_source
 from rehydrate.prompt.sources import function
 from rehydrate.testing import ScriptedModel
@@ -81,12 +89,38 @@ def test_a_summary_that_fails_is_named_once(caplog):
     assert said(caplog, "rehydrate.context") == [("WARNING", why)]
 
 
-def test_a_turn_that_fails_is_named_without_the_providers_text(caplog):
+NO_KEY = "nothing was sent: Could not resolve authentication method, hunter2"
+KEY = "ANTHROPIC_API_KEY or the model's api_key"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RequestRefusedError("anthropic", None, NO_KEY), f"there is no key; set {KEY}"),
+        (RequestRefusedError("anthropic", 401, "hunter2"), f"refuses the key; check {KEY}"),
+        (RequestRefusedError("anthropic", 403, "hunter2"), f"to do this; check {KEY}"),
+        (RequestRefusedError("bedrock", 403, "hunter2"), "to do this; check AWS's credentials"),
+        (RequestRefusedError("anthropic", 404, "hunter2"), "no model 'scripted', or base_url"),
+        (RequestRefusedError("anthropic", 400, "hunter2"), "request; turn.error says why"),
+        (RequestRefusedError("gemini", None, "nothing was sent: hunter2"), "says why"),
+        (RateLimitError("anthropic", 429, "hunter2"), "try again later, or raise Retry"),
+        (ContextOverflowError("anthropic", 400, "hunter2"), "lower the budget of the Context"),
+        (ProviderUnavailableError("anthropic", 529, "hunter2"), "try again later, or check"),
+        (InvalidConversationError([Violation(0, "empty_text", "hunter2")]), "(empty_text)"),
+        (BudgetExceededError("the job", 9, 8, "hunter2"), "the job needs more tokens than budget"),
+    ],
+)
+def test_a_turn_that_fails_is_named_with_its_remedy_and_without_the_providers_text(
+    caplog, error, why
+):
     def fails(prompt):
-        raise ProviderUnavailableError("anthropic", 529, "overloaded: hunter2")
+        raise error
 
     agent = Interpreter(ScriptedModel(fails), retry=Retry(attempts=1))
     for _ in range(2):
-        assert agent.run(Context(), "Which berth?").stopped == "failed"
-    why = "a turn failed: ProviderUnavailableError, status 529; turn.error says more"
-    assert said(caplog, "rehydrate.agent") == [("WARNING", why)]
+        assert agent.run(Context(), "Which berth?").error is error
+    ((level, line),) = said(caplog, "rehydrate.agent")
+    assert (level, line[:15]) == ("WARNING", "a turn failed: ")
+    assert why in line and "hunter2" not in line
+    status = getattr(error, "status", None)
+    assert status is None or f"{error.provider} answered {status}: " in line

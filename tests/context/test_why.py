@@ -111,11 +111,23 @@ def test_a_notebook_shows_the_tables_with_everything_escaped():
     talk = [{"role": "user", "content": f"{script} {number}"} for number in range(9)]
     context = Context(function("berths", lambda request: Section(script, "4", Provenance("own"))))
     ir = context.prompt(script).ir
+    prompt = context.prompt("Now?")
     kept = compact_context(talk, target_ratio=0.3)
-    for shown, named in ((kept, "&lt;Compaction 81 -&gt; "), (ir, "&lt;script&gt;")):
+    for shown, named in (
+        (kept, "&lt;Compaction 81 -&gt; "),
+        (kept.explain(), "reason"),
+        (ir, "&lt;script&gt;"),
+        (ir.explain(), "&lt;script&gt;"),
+        (ir.diff(prompt.ir), "history"),
+        (prompt, "prompt for anthropic: "),
+        (context, "&lt;Context for anthropic: 2 entries, 2 prompts, 0 compactions, "),
+        (Context(), "0 tokens in the last prompt&gt;"),
+        (context.why(0), "history[0]: whole shown"),
+        (context.prefix, "tokens are shared"),
+    ):
         html = shown._repr_html_()
         assert named in html
-        assert "<" not in html.removeprefix("<pre>").removesuffix("</pre>")
+        assert "<" not in html.removeprefix("<pre ").removesuffix("</pre>")
 
 
 async def _opened(path):

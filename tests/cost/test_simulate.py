@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate.cost import Price, Usage, cost, price_of, simulate
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt import ProviderPolicy
 from tests.cost.segments import row, seg
 
 CLAUDE = Price(3, 15)
@@ -133,9 +134,26 @@ def test_marks_on_what_changes_every_turn_cost_more_than_no_marks_at_all():
     assert simulate([row("abc", marks="c")] * 5, price=CLAUDE).saved > 0.6
 
 
-def test_a_fifth_breakpoint_is_refused_as_the_provider_does():
+def test_a_fifth_breakpoint_is_refused_as_anthropic_does_and_openai_writes_the_latest_four():
+    many = row("abcde", marks="abcde")
     with pytest.raises(InvalidArgumentError, match="5 breakpoints"):
-        simulate([row("abcde", marks="abcde")], price=CLAUDE)
+        simulate([many], price=CLAUDE)
+    options = {"price": GPT_56, "policy": ProviderPolicy(cache_breakpoints=True)}
+    options["minimum_tokens"] = 1_000
+    assert bill(many, row("ab", marks="b"), **options) == [(0, 5_000, 0), (2_000, 0, 0)]
+    assert bill(many, row("a", marks="a"), **options)[1] == (0, 1_000, 0)  # the fifth from the end
+    assert bill(row("a", marks="a"), many, **options)[1] == (1_000, 4_000, 0)
+
+
+def test_a_time_to_live_of_openai_is_refused_for_a_cache_of_anthropic():
+    again = row("ab", marks="b")
+    assert [turn[0] for turn in bill(again, again, gaps=43_200, ttl="12h", price=GPT_56)] == [
+        0,
+        2_000,
+    ]
+    for ttl in ("30m", "12h"):
+        with pytest.raises(InvalidArgumentError, match=f"ttl is '{ttl}', .* pass 5m or 1h"):
+            simulate([again], price=CLAUDE, ttl=ttl)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +188,18 @@ def test_a_minimum_or_a_step_beyond_any_prompt_keeps_nothing():
     assert simulate([row("a", marks="a")] * 2, price=CLAUDE, minimum_tokens=2**70).total.read == 0
     stepped = replace(GPT, step_tokens=2**70)
     assert simulate([row("a")] * 2, price=stepped, minimum_tokens=0).total.read == 0
+
+
+def test_a_simulation_is_shown_as_a_table_also_in_a_notebook():
+    job = simulate([row("ab", marks="b")] * 2, price=CLAUDE, output_tokens=50)
+    assert str(job).splitlines() == [
+        "request        read     written    uncached      output           $",
+        "      1           0       2,000           0          50      0.0083",
+        "      2       2,000           0           0          50      0.0014",
+        "    all       2,000       2,000           0         100      0.0096",
+        "the cache saves 33% of the input's price",
+    ]
+    assert job._repr_html_().endswith(f">{str(job).replace(chr(39), '&#x27;')}</pre>")
 
 
 def test_nothing_sent_costs_nothing():

@@ -131,7 +131,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(
-    folder: Path,
+    folder: Path, tmp_path: Path
 ) -> None:
     script = (
         "import sys\n"
@@ -142,6 +142,13 @@ def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(
         "assert rehydrate.compact_context(chat, 'house 3', 0.5).stats.embedding\n"
         "kept = rehydrate.compact_context(chat, 'house 3', 0.5, embedder=sys.argv[1])\n"
         "assert kept.stats.changed and 'pip install onnxruntime' in kept.stats.degraded[0]\n"
+        "with rehydrate.Memory.open(sys.argv[2], namespace='a') as memory:\n"
+        "    memory.add('Berth 4 is free.')\n"
+        "    prompt = rehydrate.Context(memory).prompt('Which berth is free?')\n"
+        "    assert 'Berth 4' in str(prompt.request)\n"
+        "with rehydrate.Memory.open(sys.argv[2], namespace='a', embedder=sys.argv[1]) as memory:\n"
+        "    assert memory.search('berth 4')[0].snippet == 'Berth 4 is free.'\n"
+        "    assert 'pip install onnxruntime' in str(memory.degraded)\n"
         "try:\n"
         "    rehydrate.load_model(sys.argv[1])\n"
         "except rehydrate.errors.ModelError as error:\n"
@@ -150,7 +157,7 @@ def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(
         "    sys.exit('it was loaded')\n"
         "sys.exit(cli.main(['doctor']))\n"
     )
-    command = [sys.executable, "-c", script, str(folder)]
+    command = [sys.executable, "-c", script, str(folder), str(tmp_path / "memory.db")]
     environment = {key: value for key, value in os.environ.items() if key != OVERRIDE}
     subprocess.run(command, check=True, timeout=PATIENCE_S, env=environment, stdout=subprocess.PIPE)
 

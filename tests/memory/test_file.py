@@ -24,7 +24,6 @@ from rehydrate.errors import (
     StoreReadOnlyError,
 )
 from rehydrate.memory import MemoryLimits
-from tests.embedding.tiny_onnx import write_model
 
 
 @pytest.fixture
@@ -203,6 +202,9 @@ def test_purged_text_is_not_in_the_files_any_more(path: Path):
 
 
 def test_an_onnx_model_gives_the_vectors_by_its_folder_or_loaded(path: Path, tmp_path: Path):
+    pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
+    from tests.embedding.tiny_onnx import write_model
+
     folder = write_model(tmp_path / "tiny")
     loaded = rehydrate.load_model(folder)
     for number, embedder in enumerate((loaded, folder, str(folder))):

@@ -95,6 +95,22 @@ def test_openai_gets_its_key_its_options_and_breakpoints(provider: str) -> None:
     assert part["prompt_cache_breakpoint"] == {"mode": "explicit"}
 
 
+def test_the_longer_time_to_live_is_for_the_responses_api_alone() -> None:
+    openai = pytest.importorskip("openai")
+    pydantic = pytest.importorskip("pydantic")
+    longer = ProviderPolicy(cache_ttl="12h")
+    options = longer.fields("openai_responses")["prompt_cache_options"]
+    assert options == {"ttl": "12h"}
+    of_sdk = openai.types.responses.response_create_params.PromptCacheOptions
+    assert pydantic.TypeAdapter(of_sdk).validate_python(options) == options
+    for provider in ("openai_chat", "anthropic", "gemini", "bedrock"):
+        assert longer.fields(provider) == {}
+    marked = ProviderPolicy(cache_breakpoints=True, cache_ttl="12h")
+    assert [
+        marked.fields(f"openai_{api}")["prompt_cache_options"] for api in ("chat", "responses")
+    ] == [{"mode": "explicit", "ttl": "30m"}, {"mode": "explicit", "ttl": "12h"}]
+
+
 def test_a_breakpoint_of_openai_is_what_the_sdk_takes() -> None:
     openai = pytest.importorskip("openai")
     pydantic = pytest.importorskip("pydantic")
@@ -122,6 +138,7 @@ def test_prompts_with_breakpoints_extend_one_another() -> None:
     [
         ("cache_key", 1),
         ("cache_retention", "48h"),
+        ("cache_ttl", "24h"),
         ("cached_content", None),
         ("cache_breakpoints", "yes"),
         ("clear_tool_uses_at", 0),

@@ -13,24 +13,16 @@ NAME = CORE
 PLATFORMS = {
     "manylinux x86_64": r"manylinux_2_\d+_x86_64",
     "manylinux aarch64": r"manylinux_2_\d+_aarch64",
+    "musllinux x86_64": r"musllinux_1_\d+_x86_64",
+    "musllinux aarch64": r"musllinux_1_\d+_aarch64",
     "macOS x86_64": r"macosx_\d+_\d+_x86_64",
     "macOS arm64": r"macosx_\d+_\d+_arm64",
     "Windows x86_64": r"win_amd64",
     "Windows arm64": r"win_arm64",
 }
-"""The platforms of a wheel: those for which our dependency onnxruntime has wheels, so not musl."""
 
 ABIS = {"stable": r"cp311-abi3", "free-threaded": r"cp3(1[4-9]|[2-9]\d)-cp3\1t"}
 """The stable ABI from 3.11 on, or one free-threaded version; nothing else."""
-
-FREE_THREADED = ("manylinux x86_64", "manylinux aarch64")
-"""Platforms with a free-threaded wheel. onnxruntime has none for macOS and Windows, and no marker
-tells such an interpreter apart: ours could not be installed there."""
-
-
-def platforms_of(abi: str) -> Sequence[str]:
-    """Return the platforms for which a release has a wheel of this kind."""
-    return FREE_THREADED if abi == "free-threaded" else tuple(PLATFORMS)
 
 
 class WheelName(NamedTuple):
@@ -47,6 +39,16 @@ class WheelName(NamedTuple):
         """Return the parts; None if there are not five."""
         parts = filename.removesuffix(".whl").split("-")
         return WheelName(*parts) if filename.endswith(".whl") and len(parts) == 5 else None
+
+
+def requires_onnxruntime(name: WheelName) -> bool:
+    """Return whether a wheel requires onnxruntime: whether that has wheels where this is installed.
+
+    It has none for musl, and of free-threaded ones those for manylinux only. No marker tells these
+    from the rest, so our wheels for them are without the requirement.
+    """
+    is_free_threaded = name.abi.endswith("t")
+    return "musl" not in name.platform and ("linux" in name.platform or not is_free_threaded)
 
 
 def wheel_problems(filename: str, version: str) -> Iterator[str]:
@@ -81,8 +83,8 @@ def release_problems(filenames: Sequence[str], tag: str, version: str) -> Iterat
             yield f"there is no wheel of {name}"
     wheels = [wheel for wheel in wheels if wheel.name == NAME]
     for abi, abi_pattern in ABIS.items():
-        for platform in platforms_of(abi):
-            if not _has(wheels, abi_pattern, PLATFORMS[platform]):
+        for platform, pattern in PLATFORMS.items():
+            if not _has(wheels, abi_pattern, pattern):
                 yield f"there is no {abi} wheel for {platform}"
 
 

@@ -19,8 +19,9 @@ from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
 from rehydrate._native import is_short_to_add, result_entries, user_message
-from rehydrate._text import logged_type, plural, warn_once
+from rehydrate._text import plural, warn_once
 from rehydrate.agent import events, tool_calls
+from rehydrate.agent.failures import failure_text
 from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
 from rehydrate.agent.tools import Tool
 from rehydrate.compact.outline import ID as OUTLINE_ID
@@ -152,10 +153,7 @@ class TurnLoop:
             raise
         stopped, problem = outcome
         if problem is not None:
-            # Its text may be the provider's, and hold private words.
-            status = getattr(problem, "status", None)
-            why = f"{logged_type(problem, 'turn')}{f', status {status}' if status else ''}"
-            warn_once("rehydrate.agent", f"a turn {stopped}: {why}; turn.error says more")
+            warn_once("rehydrate.agent", f"a turn failed: {failure_text(problem, model.name)}")
         return self._record.end(stopped, problem, self._context)
 
     async def _run_steps(self) -> tuple[events.Stopped, Exception | None]:

@@ -321,6 +321,7 @@ def _fetch(options: argparse.Namespace) -> None:
 
 @part("serve the project's sessions and memories over MCP", name="mcp")
 def _claude_mcp(_options: argparse.Namespace) -> None:
+    from rehydrate.agent.telemetry import program_telemetry
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
     from rehydrate.integrations.mcp_server import Stores
@@ -328,7 +329,12 @@ def _claude_mcp(_options: argparse.Namespace) -> None:
     home = Home.of()
     home.make()
     project = project_of(os.getcwd())  # noqa: PTH109
-    stores = Stores(memory=home.memory, threads=home.threads, namespace=project)
+    stores = Stores(
+        memory=home.memory,
+        threads=home.threads,
+        namespace=project,
+        telemetry=program_telemetry(),
+    )
     compacts_nothing = [name for name in TOOLS if name != "compact_context"]
     serve(stores, compacts_nothing)
 

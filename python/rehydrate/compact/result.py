@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rehydrate._native import Explanation, as_dicts
+from rehydrate._text import notebook_html
 
 if TYPE_CHECKING:
     from rehydrate._native import Parted
@@ -215,9 +216,7 @@ class Compaction(Generic[M]):
 
     def _repr_html_(self) -> str:
         """Return the figures and the table of `explain`, as a notebook shows them."""
-        from html import escape
-
-        return f"<pre>{escape(repr(self))}\n{escape(str(self.explain()))}</pre>"
+        return notebook_html(self, self.explain())
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``{"messages": [...], "stats": {...}}``, the wire shape of the tool."""

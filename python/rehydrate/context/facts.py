@@ -8,6 +8,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_type
+from rehydrate._text import notebook_html, plural
 from rehydrate.context.history import Same
 from rehydrate.context.prompt_builder import PromptBuilder
 from rehydrate.context.thread import Thread, ToolHandler
@@ -279,3 +280,16 @@ class ContextFacts:
             visible_entries=len(state.ir.history.entries) if state.ir else 0,
             sections=len(state.ir.sections) if state.ir else 0,
         )
+
+    def __repr__(self) -> str:
+        """Return the provider and the figures in a line."""
+        usage = self.usage
+        return (
+            f"<Context for {self.provider}: {plural(usage.entries, 'entry', 'entries')}, "
+            f"{plural(usage.prompts, 'prompt')}, {plural(usage.compactions, 'compaction')}, "
+            f"{usage.tokens:,} tokens in the last prompt>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return that and the table of the last prompt, as a notebook shows them."""
+        return notebook_html(self, *([self.ir.explain()] if self.ir else []))

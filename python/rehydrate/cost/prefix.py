@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate import _native
 from rehydrate._check import check_type
+from rehydrate._text import notebook_html
 from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
@@ -93,6 +94,8 @@ class PrefixReport:
         money = "" if self.cost is None else f" (${self.cost:.4f})"
         again = f"{self.rewritten_tokens:,} tokens are written again{money}"
         return f"{shared}: {self.broke}, {again}"
+
+    _repr_html_ = notebook_html
 
 
 def prefix_report(

@@ -17,8 +17,9 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
 
 T = TypeVar("T")
-Ttl = Literal["5m", "30m", "1h"]
-TTL_SECONDS: dict[str, float] = {"5m": 300.0, "30m": 1_800.0, "1h": 3_600.0}
+Ttl = Literal["5m", "30m", "1h", "12h"]
+TTL_SECONDS: dict[str, float] = {"5m": 300.0, "30m": 1_800.0, "1h": 3_600.0, "12h": 43_200.0}
+_OF_OPENAI = ("30m", "12h")
 
 AS_OF = "2026-11"
 """The month of the prices: those that ``genai-prices`` 0.2.3 by Pydantic ships, with which a test
@@ -45,8 +46,8 @@ class Price:
     read: float = 0.1
     """Share of the input price for a token read from the cache."""
     write: float = 1.25
-    """Share of the input price for a token written to the cache for five minutes; 1.0 where writing
-    costs nothing extra."""
+    """Share of the input price for a token written to the cache for five minutes, or any time of
+    OpenAI's; 1.0 where writing costs nothing extra."""
     write_1h: float = 2.0
     """The same for an hour."""
     automatic: bool = False
@@ -93,6 +94,8 @@ class Price:
     def write_share(self, ttl: Ttl) -> float:
         """Share of the input price for a token that is cached for this time."""
         check_ttl(ttl)
+        if ttl in _OF_OPENAI and not self.automatic:
+            raise InvalidArgumentError(f"ttl is {ttl!r}, which OpenAI alone has; pass 5m or 1h")
         return self.write_1h if ttl == "1h" else self.write
 
 

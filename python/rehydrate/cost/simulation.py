@@ -15,6 +15,7 @@ from typing import Any
 
 from rehydrate import _native, formats
 from rehydrate._check import check_list, check_type, check_whole, shown
+from rehydrate._text import notebook_html
 from rehydrate.cost.prefix import segments_of
 from rehydrate.cost.prices import (
     MAX_COUNT,
@@ -74,6 +75,20 @@ class Simulation:
         total = self.total
         return total.read / total.input if total.input else 0.0
 
+    def __str__(self) -> str:
+        """Return a line for each request, then the sums, as a table in plain text."""
+        rows = [*zip(self.turns, self.costs, strict=True), (self.total, self.cost)]
+        lines = [
+            f"{'request':>7}{'read':>12}{'written':>12}{'uncached':>12}{'output':>12}{'$':>12}"
+        ]
+        for number, (turn, dollars) in enumerate(rows, 1):
+            counts = (turn.read, turn.written + turn.written_1h, turn.uncached, turn.output)
+            name = number if number < len(rows) else "all"
+            lines.append(f"{name:>7}{''.join([f'{n:>12,}' for n in counts])}{dollars:>12.4f}")
+        return "\n".join([*lines, f"the cache saves {self.saved:.0%} of the input's price"])
+
+    _repr_html_ = notebook_html
+
 
 def simulate(
     prompts: Iterable[CompiledPrompt | Sequence[Segment]],
@@ -91,11 +106,12 @@ def simulate(
     ``model`` gives price and minimum prefix ("": that of the first prompt); ``price`` and
     ``minimum_tokens`` override it. ``gaps`` are the seconds between a request and the next, one
     number for all or one for each but the first; ``output_tokens`` likewise, one for each. Raises
-    InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for sequences
-    of another length.
+    InvalidArgumentError for a model without a price, for more than 4 breakpoints of Anthropic's,
+    and for sequences of another length.
 
     ``policy`` is how the provider caches (`ProviderPolicy`): with ``cache_breakpoints`` OpenAI only
-    caches prefixes that end at one of them. (Its ``ttl`` is "30m" from GPT-5.6 on.) With
+    caches prefixes that end at one of them: it writes the latest 4 of a prompt and looks at the
+    latest 80. (Its ``ttl`` is "30m" from GPT-5.6 on, or "12h" in the Responses API.) With
     ``cached_content`` Gemini has the tools and the system text already; its storage is not billed
     here. Above ``compact_at`` Anthropic reads the prompt once more and writes a summary of 2,000
     tokens, which later prompts have instead of the summarised messages. Above

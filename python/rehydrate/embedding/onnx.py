@@ -64,7 +64,10 @@ def onnxruntime_library() -> Library:
 
 
 def _in_the_wheel() -> Path:
-    install = f"install it: pip install onnxruntime (or set {OVERRIDE} to a library you have)"
+    install = (
+        "install it: pip install onnxruntime; where it has no wheel (musl, free-threaded macOS and "
+        f"Windows), set {OVERRIDE} to a library you have"
+    )
     spec = find_spec("onnxruntime")
     if spec is None:
         raise ModelError("onnxruntime", "the package is not installed", install)

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from rehydrate._check import check_choice, check_type
 from rehydrate._native import check_outline
+from rehydrate._text import notebook_html
 from rehydrate.compact.options import GRANULARITIES
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
@@ -66,9 +67,7 @@ class PromptIR(PromptContent):
 
     def _repr_html_(self) -> str:
         """Return the table of `explain`, as a notebook shows it."""
-        from html import escape
-
-        return f"<pre>{escape(str(self.explain()))}</pre>"
+        return notebook_html(self.explain())
 
     def diff(self, other: PromptIR) -> IRDiff:
         """Return the changes from this one to the other.
@@ -266,6 +265,11 @@ class CompiledPrompt:
     def explain(self) -> PromptExplanation:
         """Return the table of its IR."""
         return self.ir.explain()
+
+    def _repr_html_(self) -> str:
+        """Return its place and the table of `explain`, as a notebook shows them."""
+        place = f"{self.provider} {self.model}".rstrip()
+        return notebook_html(f"prompt for {place}: {self.tokens:,} tokens", self.explain())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the request, the segments and the IR as JSON values.

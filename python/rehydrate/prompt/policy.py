@@ -15,6 +15,7 @@ from rehydrate._check import check_choice, check_type, check_whole
 from rehydrate.messages import CACHE_MARKED
 
 _RETENTIONS = ("", "in_memory", "24h")
+_TTLS = ("30m", "12h")
 THRESHOLD_BETA = "compact-2026-01-12"
 """The beta that threshold compaction needs, and the blocks that it made."""
 _EDITS = {
@@ -43,7 +44,10 @@ class ProviderPolicy:
     """OpenAI before GPT-5.6: how long a prefix is kept at most; "" is the organization's own."""
     cache_breakpoints: bool = False
     """OpenAI from GPT-5.6: cache only what ends at a breakpoint, and set them where Anthropic's
-    would be. A write costs 1.25 there, and lasts 30 minutes."""
+    would be. A write costs 1.25 there."""
+    cache_ttl: Literal["30m", "12h"] = "30m"
+    """OpenAI Responses from GPT-5.6: how long what was written is kept at least. Chat Completions
+    has 30 minutes only."""
     cached_content: str = ""
     """Gemini: the name of cached content that you made of the system text and the tools, such as
     "cachedContents/ab12": a request names it in place of them."""
@@ -64,6 +68,7 @@ class ProviderPolicy:
         hint = "pass the name, such as cachedContents/ab12"
         check_type("policy: cached_content", self.cached_content, str, hint)
         check_choice("policy: cache_retention", self.cache_retention, _RETENTIONS)
+        check_choice("policy: cache_ttl", self.cache_ttl, _TTLS)
         check_type("policy: cache_breakpoints", self.cache_breakpoints, bool, "pass True or False")
         check_whole("policy: keep_tool_uses", self.keep_tool_uses, 0)
         for name in ("clear_tool_uses_at", "clear_at_least", "compact_at"):
@@ -76,7 +81,10 @@ class ProviderPolicy:
     def fields(self, provider: str) -> dict[str, Any]:
         """Return what a request has besides its tools, system text and messages."""
         if _is_openai(provider):
-            options = {"mode": "explicit", "ttl": "30m"} if self.cache_breakpoints else None
+            ttl = self.cache_ttl if provider == "openai_responses" else "30m"
+            options = {"mode": "explicit"} if self.cache_breakpoints else {}
+            if options or ttl != "30m":
+                options["ttl"] = ttl
             named = {
                 "prompt_cache_key": self.cache_key,
                 "prompt_cache_retention": self.cache_retention,

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
+from rehydrate._text import notebook_html
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import validate
 
@@ -99,6 +100,10 @@ class PromptExplanation(NamedTuple):
         """Return the budget, the rows, the sources and the passes, as plain text."""
         return _native.explanation_text(self)
 
+    def _repr_html_(self) -> str:
+        """Return the table, as a notebook shows it."""
+        return notebook_html(self)
+
 
 def explain(ir: PromptContent) -> PromptExplanation:
     """Return the IR as a table."""
@@ -136,6 +141,10 @@ class Why(NamedTuple):
         return (
             f"{self.id}: {self.shown} shown ({self.tokens:,} tokens{omitted}): {self.reason}{whole}"
         )
+
+    def _repr_html_(self) -> str:
+        """Return the sentence, as a notebook shows it."""
+        return notebook_html(self)
 
 
 Kind = Literal["added", "removed", "changed", "moved"]
@@ -195,6 +204,10 @@ class IRDiff(NamedTuple):
         lines += [f"breakpoint +{mark}" for mark in self.breakpoints_added]
         lines += [f"breakpoint -{mark}" for mark in self.breakpoints_removed]
         return "\n  ".join([head, *lines])
+
+    def _repr_html_(self) -> str:
+        """Return the changes, as a notebook shows them."""
+        return notebook_html(self)
 
 
 def diff(before: PromptContent, after: PromptContent) -> IRDiff:

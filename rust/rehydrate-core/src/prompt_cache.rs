@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::error::{Error, Result};
 pub use shortened::{Policy, SUMMARY_TOKENS, Sent, Shortened};
 
-/// Marks that a provider takes in a prompt.
+/// Marks of a prompt that a provider writes.
 pub const MAX_MARKS: usize = 4;
 
 /// The rules of a provider's cache.
@@ -20,6 +20,9 @@ pub const MAX_MARKS: usize = 4;
 pub struct Rules {
     /// Every prefix is kept, not only those that end at a mark.
     pub automatic: bool,
+    /// Marks, the latest of a prompt, at which a kept prefix is found. A provider that looks at no more than it writes refuses
+    /// more; another writes the latest.
+    pub read_marks: usize,
     /// Blocks before a mark in which a kept prefix is found.
     pub lookback: i64,
     /// Seconds that a prefix is kept after its last use.
@@ -85,9 +88,9 @@ impl PromptCache {
     /// [`Error::Argument`] for more marks than a provider takes, where marks count.
     pub fn send(&mut self, segments: &[Segment<'_>], after: f64) -> Result<(i64, i64)> {
         let marks = segments.iter().filter(|segment| segment.marked).count();
-        if marks > MAX_MARKS && !self.rules.automatic {
+        if marks > MAX_MARKS && !self.rules.automatic && self.rules.read_marks <= MAX_MARKS {
             return Err(Error::Argument(format!(
-                "a prompt has {marks} breakpoints and providers take {MAX_MARKS}; leave out all but {MAX_MARKS}, the \
+                "a prompt has {marks} breakpoints and the provider takes {MAX_MARKS}; leave out all but {MAX_MARKS}, the \
                  last ones first of all"
             )));
         }
@@ -110,8 +113,9 @@ impl PromptCache {
     fn send_marked(&mut self, prefixes: &[Prefix], segments: &[Segment<'_>]) -> (i64, i64) {
         let is_kept = |index: &usize| segments[*index].marked && prefixes[*index].tokens >= self.rules.minimum;
         let marked: Vec<usize> = (0..segments.len()).filter(is_kept).collect();
-        let found = marked.iter().filter_map(|&index| self.found_from(prefixes, index)).max();
-        for &index in marked.iter().chain(&found) {
+        let latest = |count: usize| &marked[marked.len().saturating_sub(count)..];
+        let found = latest(self.rules.read_marks).iter().filter_map(|&index| self.found_from(prefixes, index)).max();
+        for &index in latest(MAX_MARKS).iter().chain(&found) {
             self.keep(prefixes[index]);
         }
         let read = found.map_or(0, |index| prefixes[index].tokens);
@@ -152,7 +156,8 @@ impl PromptCache {
 mod tests {
     use super::*;
 
-    const MARKED: Rules = Rules { automatic: false, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1 };
+    const MARKED: Rules =
+        Rules { automatic: false, read_marks: 4, lookback: 20, lifetime: 300.0, minimum: 1_000, step: 1 };
 
     fn segment(digest: &str, tokens: i64, marked: bool) -> Segment<'_> {
         Segment { digest: digest.into(), tokens, blocks: 1, marked, is_message: true }
@@ -168,6 +173,19 @@ mod tests {
         assert_eq!(cache.send(&[segment("d", 999, true)], 0.0).unwrap(), (0, 0));
         let marks = vec![segment("a", 3_000, true); 5];
         assert!(cache.send(&marks, 0.0).is_err());
+    }
+
+    #[test]
+    fn of_many_marks_the_latest_are_written_and_older_ones_are_read() {
+        let mut cache = PromptCache::new(Rules { read_marks: 5, lookback: 1, ..MARKED });
+        let long: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(|digest| segment(digest, 1_000, true)).into();
+        assert_eq!(cache.send(&long[..2], 0.0).unwrap(), (0, 2_000));
+        assert_eq!(cache.send(&long, 0.0).unwrap(), (2_000, 4_000));
+        let mut other = long[..2].to_vec();
+        other.extend(["x", "y", "z", "u"].map(|digest| segment(digest, 1_000, true)));
+        assert_eq!(cache.send(&other, 0.0).unwrap(), (2_000, 4_000));
+        assert_eq!(cache.send(&long[..1], 301.0).unwrap(), (0, 1_000));
+        assert_eq!(cache.send(&long, 0.0).unwrap(), (0, 6_000)); // "a" is the sixth from the end
     }
 
     #[test]

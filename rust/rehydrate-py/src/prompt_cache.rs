@@ -115,6 +115,8 @@ impl PromptCache {
         let _running = Running::begin();
         /// Blocks before a mark in which Anthropic looks for a prefix.
         const LOOKBACK: i64 = 20;
+        /// Marks of a prompt that OpenAI looks at.
+        const READ_MARKS: usize = 80;
         let lifetimes = price.py().import("rehydrate.cost.prices")?.getattr("TTL_SECONDS")?;
         let automatic: bool = price.getattr("automatic")?.extract()?;
         let is_explicit = automatic && policy.is_explicit;
@@ -123,6 +125,7 @@ impl PromptCache {
         let is_implicit = automatic && has_fee && !is_explicit;
         let rules = Rules {
             automatic: automatic && !is_explicit && !is_implicit,
+            read_marks: if is_explicit { READ_MARKS } else { core::MAX_MARKS },
             lookback: if is_implicit {
                 MAX_COUNT
             } else if is_explicit {

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
+from rehydrate import Context, Interpreter, _text
 from rehydrate._native import EventDecoder
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel, sdk
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
@@ -158,12 +159,21 @@ def test_a_server_of_ones_own_needs_no_key_and_gets_the_one_of_the_environment(m
         (OpenAIResponsesModel, "openai_responses"),
     ],
 )
-def test_without_a_key_the_error_says_how_to_give_one(kind, provider, monkeypatch, tmp_path):
+def test_without_a_key_the_error_and_the_log_say_how_to_give_one(
+    kind, provider, monkeypatch, tmp_path, caplog
+):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))  # where Anthropic's SDK keeps who is logged in
     with pytest.raises(RequestRefusedError, match=r"nothing was sent: .*api_key"):
         ask(kind("m"), prompt(provider))
+    monkeypatch.setattr(_text, "_warned", set())
+    assert Interpreter(kind("m")).run(Context(), "Which berth?").stopped == "failed"
+    key = f"{provider.partition('_')[0].upper()}_API_KEY"
+    assert caplog.messages == [
+        f"a turn failed: {provider} gave no answer: there is no key; set {key} or the model's "
+        "api_key"
+    ]
 
 
 def test_a_passed_client_is_not_closed_and_its_retries_are_off():

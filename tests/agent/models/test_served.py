@@ -222,12 +222,14 @@ def test_own_clients_are_used_and_stay_open():
             anyio.run(main, provider, serving)
 
 
-def test_without_a_key_the_error_says_so(monkeypatch):
+def test_without_a_key_the_error_and_the_log_say_so(monkeypatch, caplog):
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     for kind, provider in ((GeminiModel, "gemini"), (BedrockModel, "bedrock")):
         with pytest.raises(RequestRefusedError, match=r"nothing was sent: .*(API key|credentials)"):
             ask(kind("m"), prompt(provider))
+        assert Interpreter(kind("m")).run(Context(), "Which berth?").stopped == "failed"
+        assert f"{provider} gave no answer: there is no key; set " in caplog.text
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -48,6 +48,12 @@ impl Explanation {
         self.units.bind(py).iter().map(row).collect()
     }
 
+    /// Return the table, as a notebook shows it.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _running = Running::begin();
+        slf.py().import("rehydrate._text")?.call_method1("notebook_html", (slf,))
+    }
+
     /// Return a table in plain text: one line per unit, and below it the runs of blocks in its texts.
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let _running = Running::begin();
