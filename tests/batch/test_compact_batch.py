@@ -167,7 +167,7 @@ def test_a_bad_row_has_an_error_and_fails_no_other(text: str):
 def test_bytes_that_are_no_utf_8_are_a_bad_row():
     given = pa.table({"id": [1, 2], "messages": [b'["\xff"]', json.dumps(TALK).encode()]})
     bad, good = results(compact_batch(given))
-    assert bad["error"] == "InvalidArgumentError: messages is no UTF-8 from byte 2 on; pass UTF-8"
+    assert bad["error"] == "InvalidArgumentError: messages isn't UTF-8 from byte 2 on; pass UTF-8"
     assert good["error"] is None
 
 

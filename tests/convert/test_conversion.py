@@ -231,7 +231,7 @@ REFUSED = {
         lambda folder: (folder / "modules.json").write_text('[{"kind": 1}]'),
         ("modules.json", "cannot be read"),
     ),
-    "a dense layer behind": (
+    "a dense layer after": (
         lambda folder: with_module("Dense", folder),
         ("module 'Dense' is not built", "Transformer, Pooling, Normalize"),
     ),

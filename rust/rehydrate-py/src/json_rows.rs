@@ -32,7 +32,7 @@ pub fn cell_text<'py>(cell: &Bound<'py, PyAny>, column: &str) -> PyResult<Bound<
 
 fn decoded<'a>(py: Python<'_>, subject: &str, bytes: &'a [u8]) -> PyResult<&'a str> {
     std::str::from_utf8(bytes)
-        .map_err(|error| refused(py, format!("{subject} is no UTF-8 from byte {} on; pass UTF-8", error.valid_up_to())))
+        .map_err(|error| refused(py, format!("{subject} isn't UTF-8 from byte {} on; pass UTF-8", error.valid_up_to())))
 }
 
 /// The content that a text should have.

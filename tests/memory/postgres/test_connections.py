@@ -125,7 +125,7 @@ def test_a_wrong_password_is_reported_at_once():
                 if "check the user and the password" in str(error):
                     break
         else:
-            pytest.fail("a wrong password is not told")
+            pytest.fail("a wrong password is not reported")
         with _refused("it has no memory tables"):
             Memory.open(right, read_only=True)
 
