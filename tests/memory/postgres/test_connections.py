@@ -84,22 +84,16 @@ def test_objects_do_not_show_the_password(postgres: str):
         store.close()
 
 
-def _refused(
-    match: str, kind: type[RehydrateError] = StoreError
-) -> pytest.RaisesExc[RehydrateError]:
-    return pytest.raises(kind, match=match)
-
-
 def test_a_server_that_cannot_be_opened_is_reported_with_a_remedy(postgres: str):
-    with _refused("check the host and the port", StoreBusyError):
+    with pytest.raises(StoreBusyError, match="check the host and the port"):
         Memory.open(DEAD)
-    with _refused("check the host and the port", StoreBusyError):
+    with pytest.raises(StoreBusyError, match="check the host and the port"):
         Memory.open("postgresql://app@no-such-host.invalid/none")
-    with _refused("create it with createdb"):
+    with pytest.raises(StoreError, match="create it with createdb"):
         Memory.open(f"{postgres}_missing")
-    with _refused("check the user and the password"):
+    with pytest.raises(StoreError, match="check the user and the password"):
         Memory.open(postgres.replace("postgres@", "nobody@"))
-    with _refused("it is PostgreSQL 14; use PostgreSQL 15"):
+    with pytest.raises(StoreError, match="it is PostgreSQL 14; use PostgreSQL 15"):
         verify_version(140_011, "postgresql://db")
     verify_version(150_000, "postgresql://db")
 
@@ -123,7 +117,7 @@ def test_a_wrong_password_is_reported():
                     break
         else:
             pytest.fail("a wrong password is not reported")
-        with _refused("it has no memory tables"):
+        with pytest.raises(StoreError, match="it has no memory tables"):
             Memory.open(right, read_only=True)
 
 
@@ -133,7 +127,7 @@ def test_a_server_without_room_is_busy(postgres: str, opened: Callable[..., Memo
         connection.execute("DROP ROLE IF EXISTS few")
         connection.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
         url = postgres.replace("postgres@", "few@")
-        with psycopg.connect(url), _refused("raise max_connections", StoreBusyError):
+        with psycopg.connect(url), pytest.raises(StoreBusyError, match="raise max_connections"):
             PostgresStore(url, patience_seconds=0.3)
 
 
