@@ -236,10 +236,10 @@ def test_what_is_built_is_what_a_release_consists_of():
     matrix = JOBS["wheel"]["strategy"]["matrix"]
     built = [(python, platform) for python in matrix["python"] for platform in matrix["platform"]]
     built += [(row["python"], row["platform"]) for row in matrix["include"]]
-    reported = {(python, platform["name"]) for python, platform in built}
-    assert len(reported) == len(built)
+    told = {(python, platform["name"]) for python, platform in built}
+    assert len(told) == len(built)
     pythons = {"stable": "3.11", "free-threaded": "3.14t"}
-    assert reported == {
+    assert told == {
         (pythons[abi], platform.lower().replace(" ", "-"))
         for abi in ABIS
         for platform in platforms_of(abi)

@@ -102,7 +102,7 @@ def _differences(found: set[str], expected: set[str]) -> Iterable[str]:
 
 
 def _metadata_problems(text: str, distribution: str) -> Iterator[str]:
-    reported = Parser().parsestr(text)
+    told = Parser().parsestr(text)
     project = manifest(distribution)["project"]
     wanted = {
         "Name": [project["name"]],
@@ -113,17 +113,17 @@ def _metadata_problems(text: str, distribution: str) -> Iterator[str]:
         "Summary": [project["description"]],
     }
     for field, values in wanted.items():
-        if (found := [str(value) for value in reported.get_all(field, [])]) != values:
+        if (found := [str(value) for value in told.get_all(field, [])]) != values:
             yield f"{field} is {found}, expected {values}"
     required = sorted(_plain(value) for value in project["dependencies"])
-    if (found := _requirements(reported)) != required:
+    if (found := _requirements(told)) != required:
         yield f"without extras it requires {found}, expected {required}"
-    if not str(reported.get_payload()).strip():
+    if not str(told.get_payload()).strip():
         yield "it has no long description"
 
 
-def _requirements(reported: Message) -> list[str]:
-    given = [str(value) for value in reported.get_all("Requires-Dist", [])]
+def _requirements(told: Message) -> list[str]:
+    given = [str(value) for value in told.get_all("Requires-Dist", [])]
     return sorted(_plain(value) for value in given if "extra ==" not in value)
 
 
