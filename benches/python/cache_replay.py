@@ -346,7 +346,9 @@ def _context(session: Session, way: Way, layout: str, budget: Budget, writer: _W
         budget=budget if is_shipped else ROOM,
         passes=DEFAULT_PASSES if is_shipped else LAYING_OUT,
         timeout=None,
-        background=BackgroundCompaction(on_event=writer.reported) if layout == "background" else None,
+        background=BackgroundCompaction(on_event=writer.reported)
+        if layout == "background"
+        else None,
     )
 
 

@@ -213,7 +213,7 @@ def _warm_memory(memory: Memory) -> None:
 
 
 DEFAULT_LIMIT_BYTES = _native.CACHE_BYTES
-"""256 MiB for counts, words and the like; 64 MiB for vectors of models other than the built-in one."""
+"""256 MiB for counts, words and the like; 64 MiB for vectors of models not built in."""
 MIN_LIMIT_BYTES = 1 << 20
 
 

@@ -285,7 +285,9 @@ def test_the_doctor_tells_where_the_hooks_are_and_warns_of_two(tmp_path: Path) -
     def checked() -> list[str]:
         reported = doctor(tmp_path)
         return [
-            check["status"] + ": " + check["detail"] for check in reported if check["name"] == "agents"
+            check["status"] + ": " + check["detail"]
+            for check in reported
+            if check["name"] == "agents"
         ]
 
     assert checked() == ["ok: no hooks are installed in Claude Code or Codex"]

@@ -334,7 +334,9 @@ def test_a_sentence_about_private_keys_is_not_a_key():
 @pytest.mark.parametrize("width", [1_000, 76, 64])
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
 def test_base64_of_a_text_with_a_secret_is_taken_out_whole(width, encode):
-    reported = "".join(f"line {n} of it\n" for n in range(20)) + "API_KEY=" + _random(32) + "\nmore\n"
+    reported = (
+        "".join(f"line {n} of it\n" for n in range(20)) + "API_KEY=" + _random(32) + "\nmore\n"
+    )
     run = encode(reported.encode()).decode()
     lines = "\n".join(run[at : at + width] for at in range(0, len(run), width))
     assert Redactor()(f"$ base64 .env\n{lines}\n$ ").text == (

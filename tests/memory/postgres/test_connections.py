@@ -18,7 +18,6 @@ from rehydrate._native import shown_url
 from rehydrate.context import Threads
 from rehydrate.errors import (
     InvalidArgumentError,
-    RehydrateError,
     StoreBusyError,
     StoreError,
     StoreReadOnlyError,

@@ -117,10 +117,8 @@ fn of_ai_sdk<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
     let content = message.get(name)?;
     let Some(content) = content.as_ref().filter(|content| is_list(content)) else {
         let text = content.as_ref().and_then(|content| content.cast::<PyString>().ok());
-        let is_fit = text.map_or_else(
-            || message.has(interned!(py, "role")).map(|has| !has),
-            |text| Ok(!is_blank(&text_of(text))),
-        )?;
+        let is_fit = text
+            .map_or_else(|| message.has(interned!(py, "role")).map(|has| !has), |text| Ok(!is_blank(&text_of(text))))?;
         return if is_fit { mark(message).map(Some) } else { Ok(None) };
     };
     if mark_in_options(message)?.is_some() {
