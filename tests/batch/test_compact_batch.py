@@ -175,7 +175,7 @@ def test_bytes_that_are_called_a_string_but_are_not_utf8_are_a_bad_row():
     binary = pa.array([b'["\xff"]', json.dumps(TALK).encode()])
     lie = pa.StringArray.from_buffers(2, *binary.buffers()[1:])
     bad, good = results(compact_batch(pa.table({"id": [1, 2], "messages": lie})))
-    assert "no UTF-8" in bad["error"]
+    assert "isn't UTF-8" in bad["error"]
     assert good["error"] is None
 
 

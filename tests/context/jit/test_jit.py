@@ -279,7 +279,7 @@ def test_entries_of_the_conversation_are_found_by_when_they_were_said():
         ({"query": "a", "time_range": "2026-02-30"}, "2026-02-30"),
         ({"query": "a", "time_range": "someday"}, "last tuesday"),
         ({"query": "a", "limit": 3}, "there is no argument 'limit'"),
-        ("no json", "no JSON"),
+        ("no json", "aren't JSON"),
         ([1], "of type list"),
     ],
 )
