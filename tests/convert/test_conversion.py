@@ -281,7 +281,7 @@ REFUSED = {
     ),
     "a tokenizer without a vocabulary": (
         lambda folder: with_tokenizer({"model": {"vocab": ["[CLS]"]}}, folder),
-        ("no map of ids",),
+        ("isn't a map of ids",),
     ),
     "a tokenizer without [CLS]": (
         lambda folder: with_tokenizer({"model": {"vocab": {"[UNK]": 0}}}, folder),
