@@ -59,7 +59,7 @@ $(VENV)/strands $(VENV)/haystack: $(VENV)/%: pyproject.toml | $(BIN)/python
 	$(call install,--no-deps --upgrade --target $@ --group $*)
 	@touch $@
 
-# CI runs every test. A contributor's run leaves out Ray and Spark, and those of each distribution beside the core of which nothing changed.
+# CI runs every test. A contributor's run leaves out Ray and Spark, and those of each distribution outside the core of which nothing changed.
 test: test-rust $(if $(CI),test-hosts) test-python  ## every test of what was changed, Rust and Python; CI=true: all of them, with the engines
 
 test-rust:

@@ -107,11 +107,11 @@ def main() -> None:
         turn = agent.run(context, ASKED)
 
         for event in turn.events:
-            told = event.to_dict()
-            if told["event"] == "context_requested":
+            data = event.to_dict()
+            if data["event"] == "context_requested":
                 print(
-                    f"request_context({told['query']!r}, last tuesday): {told['found']} messages, "
-                    f"{told['tokens']} tokens, {told['elapsed_ms']:.1f} ms"
+                    f"request_context({data['query']!r}, last tuesday): {data['found']} messages, "
+                    f"{data['tokens']} tokens, {data['elapsed_ms']:.1f} ms"
                 )
         for section in turn.ir.late_bound:
             print(f"  {section.provenance.time:%a %H:%M}  {section.content[:95]}...")

@@ -53,7 +53,7 @@ def free_berths(draught: float) -> list[int]:
 
 
 def scripted() -> ScriptedModel:
-    """In place of a real model: it calls a tool, reads its result, and remembers what is told."""
+    """In place of a real model: it calls a tool, reads its result, and remembers what it hears."""
 
     def reply(prompt: CompiledPrompt) -> Any:
         last = prompt.messages[-1]["content"]
@@ -198,11 +198,11 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
             aclosing(app.state.agent.astream(context, said.text)) as events,
         ):
             async for event in events:
-                told = event.to_dict()
-                if told["event"] == "text_delta":
-                    yield f"data: {json.dumps({'text': told['text']})}\n\n"
-                elif told["event"] == "turn_ended":
-                    yield f"data: {json.dumps({'stopped': told['stopped']})}\n\n"
+                fields = event.to_dict()
+                if fields["event"] == "text_delta":
+                    yield f"data: {json.dumps({'text': fields['text']})}\n\n"
+                elif fields["event"] == "turn_ended":
+                    yield f"data: {json.dumps({'stopped': fields['stopped']})}\n\n"
 
     @app.get("/conversations/{id_}")
     async def about(id_: str) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def test_both_files_are_read_with_days_in_order_types_and_what_has_no_answer(tmp
         *("[Sat 20 May 2023] I moved to Rome.", "[Sat 20 May 2023] Oh."),
     ]
     assert [case.is_unanswerable for case in cases] == [False, True, False]
-    assert f1(cases[2], "42") is None, "what a user would like is no answer to compare with"
+    assert f1(cases[2], "42") is None, "what a user would like isn't an answer to compare with"
     limited = read_cases([tmp_path], limit=3)
     assert len({case.history.name for case in limited}) == 3, "evenly over the conversations"
 
@@ -158,9 +158,9 @@ def test_right_and_wrong_answers_are_counted_for_each_strategy(cases, provider):
 def test_the_judge_gets_the_criteria_and_its_verdicts_are_counted(cases, tmp_path):
     entries = [longmemeval(), longmemeval("q_abs"), longmemeval("q3", "single-session-preference")]
     others = read_cases([write(tmp_path / "long.json", entries)])
-    told = [judge_prompt(case, "Rome") for case in (cases[0], *others)]
+    reported = [judge_prompt(case, "Rome") for case in (cases[0], *others)]
     for words, count in (("Right answer: ", 2), ("cannot be answered", 1), ("Description: 42", 1)):
-        assert sum(words in each for each in told) == count
+        assert sum(words in each for each in reported) == count
     verdicts = ["Yes.", "**no**", "I cannot say", RateLimitError("judge", 429, "too many")]
     judge = ScriptedModel(verdicts, name="judge")
     rows = asked(cases[:4], ["whole"], ScriptedModel(reader), judge=judge, at_once=1)

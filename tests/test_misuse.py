@@ -181,7 +181,7 @@ FOREIGN = {
         {"role": "tool", "tool_call_id": "c1", "content": "ok"},
         "openai_chat",
     ),
-    "calls beside thinking": (
+    "calls next to thinking": (
         "anthropic",
         {**CALLING, "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]},
         "openai_chat",

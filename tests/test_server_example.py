@@ -123,8 +123,8 @@ def test_what_is_remembered_is_found_by_the_next_conversation_of_that_id_and_no_
     at: str,
 ):
     with client(at) as http:
-        told = says("Our mast is 24.5 m high, we draw 7.5 m.", remember=True)
-        http.post("/conversations/a/messages", json=told)
+        reported = says("Our mast is 24.5 m high, we draw 7.5 m.", remember=True)
+        http.post("/conversations/a/messages", json=reported)
         assert http.delete("/conversations/a").json() == {"deleted": True}
         assert http.get("/conversations/a").status_code == 404
         asked = says("Which berth is deep enough for what we draw, with our mast?")

@@ -98,7 +98,7 @@ def measure(folder: Path, units: int) -> Part:
         "expression, the three-signal formula, a sort, greedy. Its models, its index and its "
         f"tables are loaded before. Both have {THREADS} threads; the plain way runs once, ours "
         f"{ROUNDS} times (medians), the built-in embedder, nothing seen before. Ours recalls "
-        "nothing here, as no memory is given; the plain way without its recall is told beside."
+        "nothing here, as no memory is given; the plain way without its recall is next to it."
     )
     return Part("Cold, against plain Python with MiniLM", about, _rows(ours, plain, steps))
 

@@ -93,7 +93,7 @@ def _rows(rate: dict[str, float]) -> list[Row]:
             more_is_better=True,
             beside=f"the products alone: {rate[LIMIT]:,.0f} tokens/s",
             limit=f"The limit multiplies {MAX_TOKENS} rows at a time; a text has as many rows as "
-            "tokens, and what is no product with weights comes on top",
+            "tokens, and what isn't a product with weights comes on top",
         ),
         Row(
             f"fp32, against padded fp32 batches of {BATCH} in onnxruntime",

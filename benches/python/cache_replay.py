@@ -11,10 +11,10 @@ laid out in these ways, and sent through the simulated cache:
     no cache        every token at the full price: on Anthropic, a prompt without any mark
     cached          what an agent without Rehydrate sends at its best: no memories, no clock, the
                     whole history after a system prompt that never changes, its end marked
-    clock in front  memories and the time of the request stand in the system prompt; its end and the
+    clock in front  memories and the time of the request are in the system prompt; its end and the
                     last message are marked: the layout of many an agent
     memory in front the same without the clock: the system prompt is another in every user turn
-    stateless       hydrate and compile for each request by itself: dynamic sections stand before
+    stateless       hydrate and compile for each request by itself: dynamic sections are before
                     the last user turn, wherever that is
     context         `Context`, with the passes that only lay out: a dynamic section stays where it
                     was first sent, and every prompt extends the one before it
@@ -297,7 +297,7 @@ class _Writer:
         self.idle = Event()
         self.idle.set()
 
-    def told(self, event: CompactionEvent) -> None:
+    def reported(self, event: CompactionEvent) -> None:
         """Note that one is begun, or ready."""
         if event.kind == "started":
             self.idle.clear()
@@ -346,7 +346,9 @@ def _context(session: Session, way: Way, layout: str, budget: Budget, writer: _W
         budget=budget if is_shipped else ROOM,
         passes=DEFAULT_PASSES if is_shipped else LAYING_OUT,
         timeout=None,
-        background=BackgroundCompaction(on_event=writer.told) if layout == "background" else None,
+        background=BackgroundCompaction(on_event=writer.reported)
+        if layout == "background"
+        else None,
     )
 
 

@@ -8,7 +8,7 @@ The conversations are not part of this repository. Their folder is `REHYDRATE_DA
 A fact is a name, a path or a number that is first in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
 of its size, by what it is made of and, for comparison, to its first characters at the same size,
-the notices aside. The made ones ask what such a result is read for. All wholes are asked back by
+the notices aside. The made ones ask what such a result is read for. All originals are asked back by
 handle, byte for byte.
 """
 

@@ -2,7 +2,7 @@
 
 Each transcript with a compaction in it is cut there. The hooks run as processes, as Claude Code
 starts them, and are given the summary that Claude Code wrote then. What the session used afterwards
-is known: of its names that had been used before, so many stand in the summary alone, so many with
+is known: of its names that had been used before, so many are in the summary alone, so many with
 what was put back, and so many with the newest turns of the same size in its place. Then each event
 is timed, and the threshold of UserPromptSubmit is swept: what the assistant said after the
 compaction stands for prompts about the session, questions of LoCoMo and general ones for others.

@@ -66,10 +66,10 @@ def _import() -> dict[str, Any]:
             subprocess.run([sys.executable, "-c", program], check=True)
             runs[name].append((time.perf_counter() - started) * 1e3)
     ask = f"import sys, {EAGER}; print(*(name for name in {OPTIONAL!r} if name in sys.modules))"
-    told = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)
+    said = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)
     medians = {name: median(times) for name, times in runs.items()}
     return {f"{name}_ms": medians.pop(name) for name in ("bare", "import", "first_call")} | {
-        "loaded": told.stdout.split(),
+        "loaded": said.stdout.split(),
         "peers_ms": medians,
     }
 
@@ -99,8 +99,8 @@ def _in_processes_of_their_own(kind: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benches.python.footprint", "--grow", kind]
     runs: list[dict[str, float]] = []
     for _ in range(MEMORY_RUNS):
-        told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-        runs.append(json.loads(told.stdout))
+        said = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+        runs.append(json.loads(said.stdout))
     return sorted(runs, key=itemgetter("held_bytes"))[MEMORY_RUNS // 2]
 
 

@@ -1,7 +1,7 @@
 """How fast a prompt comes together: `python -m benches.python.hydrate [--items N]`.
 
 A conversation of 100,000 tokens (of `REHYDRATE_DATA`, else a generated one) in Anthropic's format
-with a memory of 100,000 items, as much of both as a day's work leaves behind: a prompt from
+with a memory of 100,000 items, as much of both as a day's work leaves: a prompt from
 nothing, a turn of a `Context`, and what a `Context` weighs beyond its messages.
 """
 
@@ -282,9 +282,9 @@ def _spread(name: str, call: Callable[[str], Any], asked: Sequence[str]) -> Spre
         taken.append(time.perf_counter() - before)
         busy.append(time.process_time() - busy_before)
     p50, p99 = np.percentile(taken, (50, 99)) * 1e3
-    told = Spread(float(p50), float(p99), float(np.median(busy)) * 1e3)
-    print(f"  {name}: {told}", file=sys.stderr, flush=True)
-    return told
+    reported = Spread(float(p50), float(p99), float(np.median(busy)) * 1e3)
+    print(f"  {name}: {reported}", file=sys.stderr, flush=True)
+    return reported
 
 
 if __name__ == "__main__":

@@ -209,14 +209,14 @@ def _chosen(tallies: dict[str, Tally]) -> str:
     same = [fusion for fusion, means in named.items() if means == default]
     best = max(named, key=lambda fusion: sum(named[fusion]))
     apart = found["built-in, as it comes, each turn a source of its own"]
-    told = ", ".join(
+    said = ", ".join(
         f"`{fusion}` {' / '.join(map(number, means))}" for fusion, means in named.items()
     )
     return (
         f"The default is `{'`, `'.join(same) or 'none of these'}`; the best of this run is "
-        f"`{best}` ({told}). `calibrated` spreads each leg over 0 to 1 within a search before it "
+        f"`{best}` ({said}). `calibrated` spreads each leg over 0 to 1 within a search before it "
         "adds them, each by how far its best stands out, and lets a turn borrow from those beside "
-        "it, for answers stand beside what names them: without neighbours it finds "
+        "it, for answers are next to what names them: without neighbours it finds "
         f"{' / '.join(map(number, apart))}. `weighted` "
         "adds legs of different scales, and `reciprocal_rank` forgets by how much a leg was sure."
     )

@@ -162,7 +162,7 @@ class Grown:
         if (chroma := self.chroma) is not None and size <= CHROMA_MOST:
             peers["Chroma"] = _spread("Chroma", lambda query: chroma.search(query, LIMIT), few)
         beside = "; ".join(
-            f"{name} {told} ({number(told.p99 / ours.p99)} x)" for name, told in peers.items()
+            f"{name} {said} ({number(said.p99 / ours.p99)} x)" for name, said in peers.items()
         )
         way = (
             "The soft match on some hundreds of candidates is half of it; then every posting of "
@@ -190,8 +190,8 @@ class Grown:
         others: tuple[Fusion, ...] = ("weighted", "reciprocal_rank")
         for name in others:
             search = partial(self.memory.search, limit=LIMIT, fusion=name)
-            told = _spread(name, search, few)
-            self.rows.append(Row(f"search among {size:,}, `{name}`, p99", told.p99, "ms"))
+            said = _spread(name, search, few)
+            self.rows.append(Row(f"search among {size:,}, `{name}`, p99", said.p99, "ms"))
 
     def _recall(self, size: int) -> None:
         near = self.held[-RECALLED:]
@@ -207,10 +207,10 @@ class Grown:
             _seconds("usearch", lambda: self.usearch.search(rows, NEIGHBOURS)) for _ in "12345"
         )
         want = RECALL_MS if size == RECALL_AT else None
-        told = f"recall(k={NEIGHBOURS}) of {len(near):,}"
+        said = f"recall(k={NEIGHBOURS}) of {len(near):,}"
         self.rows += [
             Row(
-                f"{told} vectors among {size:,}",
+                f"{said} vectors among {size:,}",
                 by_row * 1e3,
                 "ms",
                 want,
@@ -220,7 +220,7 @@ class Grown:
                 "processor's multipliers could do",
             ),
             Row(
-                f"{told} texts among {size:,}",
+                f"{said} texts among {size:,}",
                 by_text * 1e3,
                 "ms",
                 want,
@@ -258,7 +258,7 @@ class Grown:
                 more_is_better=True,
                 beside=f"usearch {_strict(asked, among, theirs):.3f}; an exact scan (numpy) 1.000 "
                 f"in {number(scanned * 1e3 * RECALLED / EXACT)} ms for {RECALLED:,}",
-                limit="Most of what is missed lies in lists that are not looked into; "
+                limit="Most of what is missed is in lists that are not looked into; "
                 "bytes hide 0.02",
             ),
         ]
@@ -286,7 +286,7 @@ class Grown:
         ]
 
     def _probe(self, size: int, asked: Sequence[str]) -> None:
-        told = probe(self.file, NAMESPACE, asked)
+        said = probe(self.file, NAMESPACE, asked)
         stats = self.memory.stats()
         held = stats.items
         chars = sum(map(len, self.held)) / len(self.held)
@@ -295,10 +295,10 @@ class Grown:
             peers.append(f"Chroma {self.chroma.size() / size:,.0f} bytes")
         disk = (stats.store_bytes + stats.index_bytes) / held
         self.rows += [
-            Row(f"open among {size:,}, files out of the page cache", told["open_ms"], "ms"),
+            Row(f"open among {size:,}, files out of the page cache", said["open_ms"], "ms"),
             Row(
                 f"the first search after opening, among {size:,}",
-                told["first_search_ms"],
+                said["first_search_ms"],
                 "ms",
                 limit="The index files are read from the disk and their checksums compared",
             ),
@@ -312,9 +312,9 @@ class Grown:
             ),
             Row(
                 f"in memory per item, {size:,}, after {len(asked)} searches",
-                told["own_bytes"] / held,
+                said["own_bytes"] / held,
                 "bytes",
-                beside=f"and {told['mapped_bytes'] / held:,.0f} of mapped files, which the kernel "
+                beside=f"and {said['mapped_bytes'] / held:,.0f} of mapped files, which the kernel "
                 "may take back",
             ),
         ]
@@ -377,9 +377,12 @@ def _spread(name: str, call: Callable[[Any], Any], arguments: Iterable[Any]) -> 
         call(argument)
         taken.append(time.perf_counter() - before)
         busy.append(time.thread_time() - busy_before)
-    told = Spread(*_percentiles(taken), *_percentiles(busy))
-    print(f"  {name}: {told}, busy {told.busy_p50:.2f} / {told.busy_p99:.2f}", file=sys.stderr)
-    return told
+    said = Spread(*_percentiles(taken), *_percentiles(busy))
+    print(
+        f"  {name}: {said}, busy {said.busy_p50:.2f} / {said.busy_p99:.2f}",
+        file=sys.stderr,
+    )
+    return said
 
 
 def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:

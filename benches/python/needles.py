@@ -1,7 +1,7 @@
 """One request_context call after a hard compaction: `python -m benches.python.needles`.
 
 Each conversation of LoCoMo is compacted to a share of its tokens before any question is known. Then
-each question is asked: what stands in the window of the turns that answer it, and what of them is
+each question is asked: what is in the window of the turns that answer it, and what of them is
 there after the model's one call of request_context with the question as its query. Beside it: all
 of the conversation, the last messages alone, and an extractive summary of the size that our window
 has after the call (the sentences nearest to the conversation's centroid; a turn counts as there if

@@ -48,8 +48,8 @@ def encoding(name: str) -> tiktoken.Encoding:
 @cache
 def _crate_folder(name: str) -> Path:
     command = ["cargo", "metadata", "--format-version", "1", "--offline", "--locked"]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-    crates = json.loads(told.stdout)["packages"]
+    reported = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    crates = json.loads(reported.stdout)["packages"]
     return next(Path(crate["manifest_path"]).parent for crate in crates if crate["name"] == name)
 
 

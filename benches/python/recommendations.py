@@ -59,24 +59,24 @@ def try_out(kind: str, conversations: Sequence[Conversation]) -> Row | None:
         return None
     tokens = {each.name: sum(map(cost, each.messages)) for each in conversations}
     rng = random.Random(0)
-    kept, told, sure = [], [], []
+    kept, reported, sure = [], [], []
     for _ in range(HALVINGS):
         seen = set(rng.sample(measured, (len(measured) + 1) // 2))
         halves = [{n: _of(r, seen) for n, r in part.items()} for part in (found.work, found.asked)]
         advice = recommend(strategies, RATIOS, *halves, tokens)
         assert advice is not None
         kept.append(_kept(found.work, found.asked, advice, set(measured) - seen))
-        told.append(advice.kept if advice.held_out is None else advice.held_out)
+        reported.append(advice.kept if advice.held_out is None else advice.held_out)
         if advice.certainty in ("fair", "high"):
             sure.append(kept[-1] >= GOAL - NEAR_GOAL)
     tenths = quantiles(kept, n=10)
-    near = fmean(one >= other - WITHIN for one, other in zip(kept, told, strict=True))
+    near = fmean(one >= other - WITHIN for one, other in zip(kept, reported, strict=True))
     said = f"sure {len(sure)} times, right {sum(sure)} times" if sure else "never sure"
     return Row(
         f"{kind}, {len(measured)} sessions",
         fmean(kept),
         "",
-        beside=f"told {fmean(told):.3f}; at most {WITHIN:g} under it in {near:.0%}; {said}",
+        beside=f"forecast {fmean(reported):.3f}; at most {WITHIN:g} under it in {near:.0%}; {said}",
         limit=f"from {tenths[0]:.2f} to {tenths[-1]:.2f} in eight of ten halvings",
     )
 

@@ -58,7 +58,7 @@ HEADER += ["ours at as many tokens, less it", "valid", "a call, ms"]
 NOTES = (
     "Kept: of the names used later, of the evidence (locomo; a turn kept in part counts), with 95% "
     "intervals by session; lines: of those typed again, at the same ratios. A peer's budget is the "
-    "same share by its own count; the tokens left are o200k_base. The column behind them compares "
+    "same share by its own count; the tokens left are o200k_base. The column after them compares "
     "at equal tokens, case by case over all three ratios: above 0, ours keeps more. Valid: outputs "
     "that break no rule of the provider and are not empty. A call: the median, its messages in the "
     "peer's own form before; ours has seen the texts before, as in a session. "
@@ -95,9 +95,9 @@ def install(folder: Path) -> dict[str, str]:
     failed = {}  # one of them: the others are measured all the same
     for line in REQUIREMENTS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
-            told = subprocess.run([*pip, line], check=False, capture_output=True, text=True)
-            if told.returncode:
-                failed[line] = (told.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            reported = subprocess.run([*pip, line], check=False, capture_output=True, text=True)
+            if reported.returncode:
+                failed[line] = (reported.stderr.strip().splitlines() or ["pip said nothing"])[-1]
     return failed
 
 

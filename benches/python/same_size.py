@@ -1,4 +1,4 @@
-"""Names used next in as many tokens: the context store, and what else may stand in its place."""
+"""Names used next in as many tokens: the context store, and what else may take its place."""
 
 from __future__ import annotations
 

@@ -171,13 +171,13 @@ def part(data: Path | None, way: Way, soft: int) -> Part:
         }
         window = upper_bound(found["context"].largest, way.provider)
         fits = "" if window <= WINDOW else ", which no window holds"
-        told = [f"{LAYOUTS[layout]} {each}" for layout, each in found.items()]
+        reported = [f"{LAYOUTS[layout]} {each}" for layout, each in found.items()]
         rows.append(
             Row(
                 f"{name}, soft limit {limit:,}: all prompts",
                 found["background"].dollars,
                 "$",
-                beside="; ".join(told) + fits,
+                beside="; ".join(reported) + fits,
                 limit="What is shorter than the model's smallest prefix is never cached",
             )
         )

@@ -74,8 +74,8 @@ class Part:
     @staticmethod
     def from_json(text: str) -> Part:
         """Read what `to_json` wrote."""
-        told = json.loads(text)
-        return Part(**told | {"rows": [Row(**row) for row in told["rows"]]})
+        reported = json.loads(text)
+        return Part(**reported | {"rows": [Row(**row) for row in reported["rows"]]})
 
 
 def number(value: float) -> str:

@@ -155,11 +155,11 @@ def _run(chosen: Sequence[Step], data: Path | None, size: Size) -> Ran:
         after = load.now()
         ran.seconds[step.name] = after.clock - before.clock
         ran.others[step.name] = load.others(before, after)
-        told = f"{ran.seconds[step.name]:.0f} s, others took {ran.others[step.name]:.0%}"
+        reported = f"{ran.seconds[step.name]:.0f} s, others took {ran.others[step.name]:.0%}"
         if why:
             ran.failed[step.name] = why
-            told += f"; it failed: {why}"
-        print(f"  {told}", file=sys.stderr, flush=True)
+            reported += f"; it failed: {why}"
+        print(f"  {reported}", file=sys.stderr, flush=True)
     return ran
 
 
@@ -182,8 +182,8 @@ def measure(step: Step) -> str:
         )
     if not ended.returncode:
         return ""
-    told = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"exit {ended.returncode}, {told[-1] if told else 'and said nothing'}"
+    reported = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"exit {ended.returncode}, {reported[-1] if reported else 'and said nothing'}"
 
 
 def _python(name: str, *arguments: str, **more: Any) -> Step:

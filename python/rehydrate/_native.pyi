@@ -1097,7 +1097,7 @@ class JsonMessages:
     def messages(self) -> list[Any]: ...
     def written(self, kept: Sequence[Any], indices: Sequence[int]) -> str: ...
 
-# The text of a cell of a table, which may be null or no UTF-8.
+# The text of a cell of a table, which may be null or not UTF-8.
 def cell_text(cell: str | bytes | None, column: str) -> str: ...
 
 # A line of a table in JSON Lines: the id as text, the JSON of the messages, the query.
@@ -1872,7 +1872,7 @@ def value_text(value: Any) -> str: ...
 def namespace_fits(namespace: Sequence[str], match_type: str, path: Sequence[str]) -> bool: ...
 
 # Reads the objects of a transcript from an offset on. With `skips` that is in the middle of a line,
-# which is skipped. `broken` lines hold no JSON object, or are too long. Raises OSError.
+# which is skipped. `broken` lines aren't JSON objects, or are too long. Raises OSError.
 @final
 class TranscriptReader:
     MAX_LINE_BYTES: int

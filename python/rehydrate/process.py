@@ -213,7 +213,7 @@ def _warm_memory(memory: Memory) -> None:
 
 
 DEFAULT_LIMIT_BYTES = _native.CACHE_BYTES
-"""256 MiB for counts, words and the like; 64 MiB for vectors of models besides the built-in one."""
+"""256 MiB for counts, words and the like; 64 MiB for vectors of models not built in."""
 MIN_LIMIT_BYTES = 1 << 20
 
 
@@ -221,7 +221,7 @@ def cache_limit(limit_bytes: int | None = None) -> int:
     """Return the maximum bytes of the process's cache; with ``limit_bytes`` set it first.
 
     A smaller limit holds at once: the older half of the excess is dropped first. A fifth of it is
-    for vectors of models besides the built-in one. Forked children have the same limit. Dropped
+    for vectors of models other than the built-in one. Forked children have the same limit. Dropped
     values are computed again, so a limit costs time and never changes a result.
 
     Raises InvalidArgumentError below 1 MiB.

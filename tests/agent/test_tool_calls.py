@@ -197,7 +197,7 @@ BAD = {
     "a wrong type": ({"berth": "four"}, "berth: Input should be a valid integer"),
     "a missing one": ({}, "berth: Field required"),
     "an unknown one": ({"berth": 4, "colour": "red"}, "colour: there is no such parameter"),
-    "no JSON": ('{"berth": 4', "are no JSON"),
+    "no JSON": ('{"berth": 4', "aren't JSON"),
     "no object": ("[4]", "send an object"),
 }
 

@@ -167,7 +167,7 @@ def test_a_bad_row_has_an_error_and_fails_no_other(text: str):
 def test_bytes_that_are_no_utf_8_are_a_bad_row():
     given = pa.table({"id": [1, 2], "messages": [b'["\xff"]', json.dumps(TALK).encode()]})
     bad, good = results(compact_batch(given))
-    assert bad["error"] == "InvalidArgumentError: messages is no UTF-8 from byte 2 on; pass UTF-8"
+    assert bad["error"] == "InvalidArgumentError: messages isn't UTF-8 from byte 2 on; pass UTF-8"
     assert good["error"] is None
 
 
@@ -175,7 +175,7 @@ def test_bytes_that_are_called_a_string_but_are_not_utf8_are_a_bad_row():
     binary = pa.array([b'["\xff"]', json.dumps(TALK).encode()])
     lie = pa.StringArray.from_buffers(2, *binary.buffers()[1:])
     bad, good = results(compact_batch(pa.table({"id": [1, 2], "messages": lie})))
-    assert "no UTF-8" in bad["error"]
+    assert "isn't UTF-8" in bad["error"]
     assert good["error"] is None
 
 

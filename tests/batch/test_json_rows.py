@@ -31,11 +31,11 @@ def test_a_line_has_an_id_messages_and_a_query(line: bytes, row: tuple[str | Non
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"[]", "the line is no JSON object: Expecting '{' at character 0"),
-        (b'{"a": 1,}', "the line is no JSON object: "),
+        (b"[]", "the line isn't a JSON object: Expecting '{' at character 0"),
+        (b'{"a": 1,}', "the line isn't a JSON object: "),
         (b'{"a": 1}', r"the line has no messages \(it has a\)"),
         (b'{"messages": [], "query": 3}', "query is of type int; pass a text"),
-        (b'{"messages": "\xff"}', "the line is no UTF-8 from byte 14 on"),
+        (b'{"messages": "\xff"}', "the line isn't UTF-8 from byte 14 on"),
         (b'{"messages": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deeply"),
         (b'{"messages": ' + b"9" * 5_000 + b"}", "thousands of digits"),
     ],

@@ -49,7 +49,7 @@ def test_each_row_is_what_evaluate_finds(granularity: Any):
 
 def test_bad_rows_have_an_error_and_short_ones_no_measure():
     bad, none, short = rows(retention_batch(table(["[{", None, chat(1, 2)])))
-    assert "no JSON list" in bad["error"]
+    assert "isn't a JSON list" in bad["error"]
     assert "is null" in none["error"]
     assert bad["cuts"] is none["used_later"] is None
     assert (short["cuts"], short["needed"], short["violations"]) == (0, 0, 0)

@@ -71,9 +71,9 @@ def test_each_conversation_of_a_folder_is_what_compact_context_makes_of_it(
     errors = {
         "t.parquet#2": "messages is null",
         "t.arrow#1": "InvalidMessageError",
-        "t.jsonl#3": "no JSON object",
+        "t.jsonl#3": "isn't a JSON object",
         "t.jsonl#4": "no messages (it has id)",
-        "bad.json": "no JSON list",
+        "bad.json": "isn't a JSON list",
         "latin.json": "not UTF-8",
         "empty.jsonl": "is empty",
         "other.parquet": "cannot be read",

@@ -321,7 +321,7 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
         (["list", "--store", "mysql://host/db"], "name a file"),
         (["add", "x", "--store", "~stranger/m.db"], "name a path"),
         (["add", "x", "--embedder", "no-such-model"], "no-such-model"),
-        (["list", "--store", "junk.db"], "no store"),
+        (["list", "--store", "junk.db"], "isn't a store"),
         (["list", "--store", "none.db"], "there is no memory yet"),
         (["rebuild", "--store", "none.db"], "there is no memory yet"),
         (["verify", "--store", "none.db"], "there is no memory yet"),

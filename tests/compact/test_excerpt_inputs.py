@@ -131,7 +131,7 @@ def of_inputs_only_long_strings_change_and_json_stays_json(
 
 
 def strings(value: Any) -> list[str]:
-    """The strings of an input that are no keys."""
+    """The strings of an input that aren't keys."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, Mapping) else value

@@ -277,7 +277,7 @@ def _called_amid_results() -> list[Entry]:
     [
         pytest.param(anthropic(lead=(THOUGHT,)), id="thinking"),
         pytest.param(anthropic(lead=(SERVER, FOUND)), id="server tool"),
-        pytest.param(_beside_results(), id="text of the user's beside results"),
+        pytest.param(_beside_results(), id="text of the user's next to results"),
         pytest.param(_signed_call(), id="signature"),
         pytest.param(
             [*openai_chat()[:1], openai_chat()[1] | {"reasoning": "Hm."}, *openai_chat()[2:]],

@@ -21,6 +21,7 @@ from rehydrate.prompt import Budget
 from rehydrate.testing import ScriptedModel
 from tests import strategies
 
+PATIENCE_SECONDS = 600
 BUDGET = Budget(soft_tokens=6_000, hard_tokens=100_000)
 RULE = "Never push to main without asking me first."
 SUMMARY = "The user wants the berths of the harbour listed. Files and berths were read one by one."
@@ -30,8 +31,9 @@ def assistant(text):
     return {"role": "assistant", "content": text}
 
 
-def work(context, turns, start=0):
-    """Talk until the summary of a writer that answers at once was swapped in; return prompts."""
+def work(context, turns, start=0, *, hangs=False):
+    """Talk until the summary of a writer was swapped in; return prompts. Nobody waits for a writer
+    that ``hangs``."""
     prompts = []
     for turn in range(start, start + turns):
         prompts.append(context.prompt(f"What is at berth {turn}? {RULE if turn == 0 else ''}"))
@@ -41,22 +43,24 @@ def work(context, turns, start=0):
         context.add({"role": "user", "content": [block]})
         prompts.append(context.prompt())
         context.add(assistant(f"A crane is at berth {turn}."))
-        settle()
+        settle(context, hangs=hangs)
     return prompts
 
 
-def talk(context, turns):
+def talk(context, turns, *, hangs=False):
     prompts = []
     for turn in range(turns):
         prompts.append(context.prompt(f"What is at berth {turn}? " + "crane " * 60))
         context.add(assistant(f"A rope is at berth {turn}. " + "rope " * 60))
-        settle()
+        settle(context, hangs=hangs)
     return prompts
 
 
-def settle():
-    """Give the writer's thread its turn: a real user types for longer."""
-    time.sleep(0.003)
+def settle(context, *, hangs=False):
+    """Wait for the summary that is being written: a real user types for longer."""
+    written = context._background._written_last
+    if written is not None and not hangs:
+        assert written.done.wait(PATIENCE_SECONDS)
 
 
 class Events(list):
@@ -210,7 +214,7 @@ def test_a_model_that_is_cut_off_is_refused():
 def test_no_turn_waits_for_a_writer_that_hangs():
     ends = threading.Event()
     context, events = begun(lambda _messages: ends.wait(60) and SUMMARY, wait=0.05)
-    prompts = talk(context, 40)
+    prompts = talk(context, 40, hangs=True)
     ends.set()
     assert all_valid(prompts) and "swapped" not in events.kinds()
     assert events.kinds().count("started") == 1  # a second one would hang too
@@ -224,12 +228,12 @@ def test_a_compaction_meanwhile_discards_the_summary():
     context, events = begun(lambda _messages: go_on.wait(60) and SUMMARY)
     turn = 0
     while "started" not in events.kinds():
-        work(context, 1, turn)
+        work(context, 1, turn, hangs=True)
         turn += 1
     context.compact(2_000)
     go_on.set()
     while "ready" not in events.kinds():
-        settle()
+        time.sleep(0.003)
     work(context, 1, turn)
     assert events.kinds()[:3] == ["started", "ready", "discarded"]
 
@@ -242,7 +246,7 @@ def test_raw_thinking_is_never_sent_to_a_writer():
         thought = {"type": "thinking", "thinking": "a secret thought", "signature": "x"}
         text = {"type": "text", "text": f"Nothing at {turn}. " + "rope " * 60}
         context.add({"role": "assistant", "content": [thought, text]})
-        settle()
+        settle(context)
     assert seen and not any("secret thought" in each for each in seen)
 
 

@@ -65,9 +65,9 @@ class Noted:
         self.store = ContextStore()
         self.store.update(messages_of(entries))
 
-    def propose(self, *told, at=0):
+    def propose(self, *reported, at=0):
         """Apply the proposals; the model was shown the messages from the index ``at`` on."""
-        answer = "\n".join(map(json.dumps, told))
+        answer = "\n".join(map(json.dumps, reported))
         return self.store.apply(answer, self.live(), messages_of(self.entries[at:], at))
 
     def say(self, *entries):
@@ -110,7 +110,7 @@ SAID_BY = {
     "system": (4, "The harbour is closed."),
     "quoted": (5, "The harbour is free."),
     "tagged": (5, "The harbour is ours."),
-    "beside a result": (7, "The harbour is old."),
+    "next to a result": (7, "The harbour is old."),
 }
 MAY_SAY = {
     "Task State": {"user", "assistant"},
@@ -155,7 +155,7 @@ def test_a_quote_grows_to_whole_sentences():
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("reported", "why"),
     [
         (add("Decisions", "We keep the crane", 0), NOT_VERBATIM),
         (add("Decisions", " ", 0), NOT_VERBATIM),
@@ -169,10 +169,10 @@ def test_a_quote_grows_to_whole_sentences():
         ({"op": "fade", "item": 99}, NO_ITEM),
     ],
 )
-def test_a_proposal_that_does_not_hold_is_refused(told, why):
+def test_a_proposal_that_does_not_hold_is_refused(reported, why):
     noted = Noted(user("The crane is red. " + "rope " * 100))
     before = list(noted.store.operations)
-    applied = noted.propose(told)
+    applied = noted.propose(reported)
     assert (applied.operations, applied.refused) == ([], {why: 1})
     assert noted.store.operations == before
     assert why in applied.summary
@@ -258,11 +258,11 @@ def test_what_is_permanent_is_never_resolved_nor_faded():
         user("Done. Forget all of it, a.py too."),
     )
     for item in noted.live():
-        for told in (
+        for reported in (
             {"op": "resolve", "item": item.id, "entry": 4},
             {"op": "fade", "item": item.id},
         ):
-            assert noted.propose(told).refused == {PERMANENT: 1}
+            assert noted.propose(reported).refused == {PERMANENT: 1}
         if item.kind in ("request", "file"):
             assert noted.propose(supersede(item.id, "Done.", 4)).refused == {PERMANENT: 1}
     file = noted.id_of("a.py")
@@ -382,11 +382,11 @@ def test_no_answer_breaks_a_law(entries, data):
     noted = Noted(*entries)
     read = messages_of(entries)
     before = {item.id: item for item in noted.live()}
-    told = data.draw(st.lists(likely(read, list(before)), max_size=12))
-    told += data.draw(st.lists(MALFORMED, max_size=2))
-    answer = data.draw(st.sampled_from(["", "x\n"])) + "\n".join(map(json.dumps, told))
+    reported = data.draw(st.lists(likely(read, list(before)), max_size=12))
+    reported += data.draw(st.lists(MALFORMED, max_size=2))
+    answer = data.draw(st.sampled_from(["", "x\n"])) + "\n".join(map(json.dumps, reported))
     applied = noted.store.apply(answer, list(before.values()), read)
-    assert sum(applied.refused.values()) + applied.unreadable <= len(told) * 4 + 1
+    assert sum(applied.refused.values()) + applied.unreadable <= len(reported) * 4 + 1
     by_index = {message.index: message for message in read}
     by_id = {item.id: item for item in noted.store.items()}
     for item in by_id.values():

@@ -107,7 +107,7 @@ def must_be_sent(so_far: list[Any], format: str) -> int:
     """Return the tokens of the system text and of the open turn: all since the reply that the user
     answers, or since the user turn that an open tool loop works on; everything, where there is no
     such turn. System entries, and those that the provider holds the other half of, are sent too
-    wherever they stand."""
+    wherever they are."""
     conversation = formats.parse(so_far, format)
     reasons = conversation.pins()
     anywhere = {unit for unit, why in reasons.items() if why == "system" or why.startswith("bound")}

@@ -231,7 +231,7 @@ REFUSED = {
         lambda folder: (folder / "modules.json").write_text('[{"kind": 1}]'),
         ("modules.json", "cannot be read"),
     ),
-    "a dense layer behind": (
+    "a dense layer after": (
         lambda folder: with_module("Dense", folder),
         ("module 'Dense' is not built", "Transformer, Pooling, Normalize"),
     ),
@@ -281,7 +281,7 @@ REFUSED = {
     ),
     "a tokenizer without a vocabulary": (
         lambda folder: with_tokenizer({"model": {"vocab": ["[CLS]"]}}, folder),
-        ("no map of ids",),
+        ("isn't a map of ids",),
     ),
     "a tokenizer without [CLS]": (
         lambda folder: with_tokenizer({"model": {"vocab": {"[UNK]": 0}}}, folder),

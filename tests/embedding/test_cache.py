@@ -113,7 +113,7 @@ def test_after_the_cool_down_one_call_is_let_through():
     clock.pass_(0.2)
     assert breaker.state == "half-open"
     assert breaker.allows()
-    assert not breaker.allows(), "a second call beside the trial"
+    assert not breaker.allows(), "a second call next to the trial"
 
 
 def test_the_trial_closes_it_or_opens_it_again():

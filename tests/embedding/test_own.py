@@ -428,7 +428,7 @@ async def test_cancelling_the_compaction_cancels_the_embedder():
             tasks.cancel_scope.cancel()
         while not ended:
             await anyio.sleep(0.001)
-    assert embedder.state == "closed", "a caller who left is no failure of the embedder"
+    assert embedder.state == "closed", "a caller who left isn't a failure of the embedder"
 
 
 @pytest.mark.anyio

@@ -194,8 +194,8 @@ def test_a_ui_message_that_ends_with_a_result_is_still_to_be_answered() -> None:
         asked = [*entries, SPOKEN, shown({"type": "step-start"}, last)]
         small = compact_context(asked, budget_tokens=10, format="ai_sdk_ui")
         assert small.messages[-1] is asked[-1]
-    told = [*asked[:-1], shown(last, {"type": "text", "text": "It is 4. " * 50})]
-    assert compact_context(told, budget_tokens=10).messages[-1] is not told[-1]
+    reported = [*asked[:-1], shown(last, {"type": "text", "text": "It is 4. " * 50})]
+    assert compact_context(reported, budget_tokens=10).messages[-1] is not reported[-1]
 
 
 def test_a_custom_part_always_stays() -> None:

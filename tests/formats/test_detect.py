@@ -103,8 +103,8 @@ class Model(SimpleNamespace):
 
 
 def test_what_can_dump_itself_is_read_as_what_it_dumps():
-    told = {"role": "user", "content": [Model(type="text", text="hi")]}
-    for messages in ([told], [Model(role="user", content="hi")]):
+    reported = {"role": "user", "content": [Model(type="text", text="hi")]}
+    for messages in ([reported], [Model(role="user", content="hi")]):
         assert parse(messages).messages[0].text == "hi"
         assert validate(messages) == []
 

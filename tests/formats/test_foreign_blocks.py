@@ -83,8 +83,8 @@ FOREIGN: dict[str, tuple[list[dict[str, Any]], str]] = {
         [ASK, {"role": "assistant", "blocks": [{"block_type": "tool_call", "tool_name": "f"}]}],
         "tool_call",
     ),
-    "a foreign pair behind Anthropic's": ([ASK, *ROUND, AI_SDK], "tool-call"),
-    "a foreign pair behind chat's": ([ASK, *CHAT_ROUND, BEDROCK[1]], "toolUse"),
+    "a foreign pair after Anthropic's": ([ASK, *ROUND, AI_SDK], "tool-call"),
+    "a foreign pair after chat's": ([ASK, *CHAT_ROUND, BEDROCK[1]], "toolUse"),
     "a foreign pair among Responses items": (
         [{"type": "reasoning", "id": "r", "summary": []}, {"type": "message", **BEDROCK[1]}],
         "toolUse",
@@ -183,7 +183,7 @@ def test_texts_of_a_foreign_dialect_are_read_where_nothing_is_paired() -> None:
     assert parse([BEDROCK[0]]).unknown == {}
 
 
-# Unknown blocks that are no pairs
+# Unknown blocks that aren't pairs
 
 
 LONG = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from time import process_time
 from typing import Any
 
 import pytest
@@ -395,13 +394,11 @@ def named_calls(number: int, *, ids: bool) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_calls_are_paired_whatever_the_order_of_their_responses(ids: bool) -> None:
-    calls = named_calls(20_000, ids=ids)
+    calls = named_calls(200, ids=ids)
     answers = [{"functionResponse": {**each, "response": {}}} for each in reversed(calls)]
-    begun = process_time()
     _, called, answered = parse(
         [user({"text": "Go."}), model(*[{"functionCall": each} for each in calls]), user(*answers)]
     ).messages
-    assert process_time() - begun < 2  # seconds: it was 3.4 where each looked through all others
     assert called.calls == answered.answers[::-1]
 
 

@@ -118,7 +118,7 @@ def test_it_counts_alike_wherever_it_is() -> None:
     result = {"type": "tool_result", "tool_use_id": "a", "content": [block]}
     line = {"type": "user", "uuid": "1", "message": user(block)[0]}
     output = {"type": "content", "value": [{"type": "image-data", "data": base64(data)}]}
-    told = {"type": "tool-result", "toolCallId": "a", "toolName": "see", "output": output}
+    reported = {"type": "tool-result", "toolCallId": "a", "toolName": "see", "output": output}
     mcp = {"content": [{"type": "image", "data": base64(data), "mimeType": "image/png"}]}
     for messages, name in (
         (user(result), "anthropic"),
@@ -127,9 +127,9 @@ def test_it_counts_alike_wherever_it_is() -> None:
         (user({"type": "image", "image": data}), "ai_sdk"),
         (user({"type": "file", "data": url(data), "mediaType": "image/png"}), "ai_sdk"),
         (user({"type": "file", "data": {"type": "data", "data": data}}), "ai_sdk"),
-        ([{"role": "tool", "content": [told]}], "ai_sdk"),
+        ([{"role": "tool", "content": [reported]}], "ai_sdk"),
         (
-            [{"role": "tool", "content": [{**told, "output": {"type": "json", "value": mcp}}]}],
+            [{"role": "tool", "content": [{**reported, "output": {"type": "json", "value": mcp}}]}],
             "ai_sdk",
         ),
         ([{"id": "m", "role": "user", "parts": [{"type": "file", "url": url(data)}]}], "ai_sdk_ui"),

@@ -129,7 +129,7 @@ def test_a_list_that_changes_while_it_is_read_is_read_as_far_as_it_goes() -> Non
 
 def test_every_format_and_every_kind_of_error_is_among_them() -> None:
     names = {case["format"] for case in RECORDED}
-    assert names == set(FORMATS) - {"langchain"}  # whose messages are no text
+    assert names == set(FORMATS) - {"langchain"}  # whose messages aren't text
     errors = {case["read"].get("error", ":").partition(":")[0] for case in RECORDED}
     assert errors >= {"", "InvalidMessageError", "UnknownBlockError"}
 

@@ -155,7 +155,7 @@ PARALLEL = [
             [{key: each[key] for key in each if key != "parentUuid"} for each in REWOUND],
             "u1 a1 u2 a2 a3 u3 a4",
         ),
-        # A subagent's lines in the same file are no leaves.
+        # A subagent's lines in the same file aren't leaves.
         ([*REWOUND, says("x1", "a2", isSidechain=True)], "u1 a1 u3 a4"),
         # A file that was written twice.
         ([*REWOUND, *REWOUND[:3]], "u1 a1 u3 a4"),
@@ -306,8 +306,8 @@ def test_what_the_user_wrote_while_the_agent_worked_is_theirs() -> None:
     [{"commandMode": "task-notification"}, {"origin": {"kind": "peer"}}, {"origin": {"kind": "x"}}],
 )
 def test_what_the_harness_queued_is_seen_and_no_turn_of_the_user(more: Any) -> None:
-    told = queued("q1", "a1", "<task-notification>done</task-notification>", **more)
-    lines = [asks("u1", None), says("a1", "u1", id="m1"), told, says("a2", "q1", id="m2")]
+    reported = queued("q1", "a1", "<task-notification>done</task-notification>", **more)
+    lines = [asks("u1", None), says("a1", "u1", id="m1"), reported, says("a2", "q1", id="m2")]
     message = parse(lines).messages[2]
     assert message.text.startswith("<task-notification>")
     assert not message.is_user_turn

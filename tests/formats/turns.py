@@ -41,7 +41,7 @@ def thoughts_of_open_loop(conversation: Conversation) -> int | None:
 
 
 def _start(conversation: Conversation) -> int | None:
-    """Return the index behind the last user turn before the open loop."""
+    """Return the index after the last user turn before the open loop."""
     unit = open_tool_loop(conversation)
     if unit is None:
         return None

@@ -114,7 +114,7 @@ class CheckedModel(BaseChatModel):
 
 
 def faults(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return what a provider would refuse: calls and results that are no pairs, no user."""
+    """Return what a provider would refuse: calls and results that aren't pairs, no user."""
     found = []
     open_calls: set[str] = set()
     spoken = [message for message in messages if message.type != "system"]
@@ -127,7 +127,7 @@ def faults(messages: Sequence[BaseMessage]) -> list[str]:
             open_calls.discard(message.tool_call_id)
             continue
         if open_calls:
-            found.append(f"message {index} stands before the answers to {open_calls}")
+            found.append(f"message {index} is before the answers to {open_calls}")
         calls = message.tool_calls if isinstance(message, AIMessage) else []
         open_calls = {str(call["id"]) for call in calls}
     return found + [f"no answer to {open_calls}"] * bool(open_calls)

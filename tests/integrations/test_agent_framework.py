@@ -307,7 +307,7 @@ def test_a_service_that_holds_the_conversation_is_left_alone() -> None:
 
 def test_a_conversation_that_begins_as_another_one_does_not_see_it() -> None:
     """Both share a context until one goes on; then the other's question is about its own."""
-    asked, told = anyio.Event(), anyio.Event()
+    asked, reported = anyio.Event(), anyio.Event()
     answers: list[str] = []
 
     class Waiting(Scripted):
@@ -315,7 +315,7 @@ def test_a_conversation_that_begins_as_another_one_does_not_see_it() -> None:
             said = await super()._respond(options)
             if said[0].type == "function_call":
                 asked.set()
-                await told.wait()
+                await reported.wait()
             return said
 
     is_bob = False
@@ -342,7 +342,7 @@ def test_a_conversation_that_begins_as_another_one_does_not_see_it() -> None:
             for turn in range(30):
                 await agent.run(harbour.question(turn), session=ada)
             assert keeper.report.compactions > 0
-            told.set()
+            reported.set()
 
     anyio.run(go)
     assert "Nothing was found" in answers[0]

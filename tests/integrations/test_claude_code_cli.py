@@ -109,7 +109,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StrictProvi
     with StrictProvider(scripted, window_tokens=1_000_000) as provider:
         claude = Machine(folder, provider)
         Installation("plugin", claude.env).install()
-        told = [
+        reported = [
             claude.say(
                 "Count. From now on, always use tabs in src/shop.py.", "--session-id", SESSION
             ),
@@ -117,16 +117,16 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StrictProvi
             claude.say("How do we indent in src/shop.py?", "--resume", SESSION),
             claude.say("Read the whole of what you counted.", "--resume", SESSION),
         ]
-        told.append(
+        reported.append(
             claude("plugin", "validate", "--strict", str(folder / "claude/skills/rehydrate"))
         )
-    return folder, provider, told
+    return folder, provider, reported
 
 
 def test_the_provider_refuses_nothing_and_the_plugin_is_valid(session) -> None:
-    _, provider, told = session
+    _, provider, reported = session
     assert not [each.refusal for each in provider.refusals]
-    assert "Validation passed" in told[4]
+    assert "Validation passed" in reported[4]
 
 
 def test_a_long_result_reaches_the_model_in_part_with_a_handle(session) -> None:

@@ -233,7 +233,7 @@ def test_the_report_shows_what_a_compaction_kept_lost_and_put_back(tmp_path: Pat
     last = cli(tmp_path, "report", "--last", "1").stdout
     assert "s-2" in last
     assert "s-1" not in last
-    assert "not told by the agent" in last
+    assert "the agent didn't say" in last
     assert cli(tmp_path, "report", "no-such-session").stdout == ""
 
 
@@ -283,9 +283,11 @@ def test_the_commands_show_what_they_change_and_ask(way: tuple[str, ...], tmp_pa
 
 def test_the_doctor_tells_where_the_hooks_are_and_warns_of_two(tmp_path: Path) -> None:
     def checked() -> list[str]:
-        told = doctor(tmp_path)
+        reported = doctor(tmp_path)
         return [
-            check["status"] + ": " + check["detail"] for check in told if check["name"] == "agents"
+            check["status"] + ": " + check["detail"]
+            for check in reported
+            if check["name"] == "agents"
         ]
 
     assert checked() == ["ok: no hooks are installed in Claude Code or Codex"]

@@ -244,12 +244,12 @@ def test_what_was_appended_survives_a_kill_and_a_batch_is_whole(tmp_path: Path) 
     path = tmp_path / "sessions.db"
     with writer(path, "k", 100_000) as process:
         assert process.stdout is not None
-        told = [process.stdout.readline() for _ in range(20)]
+        reported = [process.stdout.readline() for _ in range(20)]
         process.kill()
-        told += process.stdout.read().splitlines()
+        reported += process.stdout.read().splitlines()
     store = RehydrateSessionStore(path)
     uuids = [each["uuid"] for each in asyncio.run(store.load(key_of())) or []]
     store.close()
-    last = int(told[-1])
+    last = int(reported[-1])
     assert len(uuids) >= 2 * (last + 1)
     assert uuids == [f"k-{number}-{part}" for number in range(len(uuids) // 2) for part in "ab"]

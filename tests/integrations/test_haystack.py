@@ -105,18 +105,18 @@ def test_a_text_alone_is_passed_on() -> None:
 def test_a_long_result_is_shown_in_part_and_a_picture_in_it_stays() -> None:
     call = ToolCall("lookup", {"query": "q"}, id="c1")
     picture = ImageContent("aGk=", mime_type="image/png", validation=False)
-    told: Any = [harbour.words("x", 900), picture]
+    reported: Any = [harbour.words("x", 900), picture]
     messages = [
         ChatMessage.from_user("Look."),
         ChatMessage.from_assistant(tool_calls=[call]),
-        ChatMessage.from_tool([*CODEC.parts(ChatMessage.from_user(told[0])), picture], call),
+        ChatMessage.from_tool([*CODEC.parts(ChatMessage.from_user(reported[0])), picture], call),
     ]
     shown = RehydrateChatGenerator(MockChatGenerator(), caps=Caps(default_tokens=400))._shown(
         messages, None
     )
     assert shown[:2] == messages[:2]
     text, kept = shown[2].tool_call_result.result
-    assert len(text.text) < len(told[0]) / 2
+    assert len(text.text) < len(reported[0]) / 2
     assert kept is picture
 
 

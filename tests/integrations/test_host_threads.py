@@ -236,7 +236,7 @@ def test_arguments_of_a_call_may_be_json_and_wrong() -> None:
     thread = HostThread(chat, asks_back=True)
     thread.prompt(said(3))
     assert "query is empty" in thread.answer("request_context", '{"query": ""}', "c1")
-    assert "no JSON" in thread.answer("request_context", "{", "c2")
+    assert "aren't JSON" in thread.answer("request_context", "{", "c2")
     assert "there is nothing to ask" in HostThread(chat).answer("request_context", {}, "c3")
 
 

@@ -46,12 +46,12 @@ def test_headers_that_do_not_come_end_the_connection(
         async with served() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(begun)
-            told = await asyncio.wait_for(reader.read(), 60)
+            reported = await asyncio.wait_for(reader.read(), 60)
             writer.close()
-            return told
+            return reported
 
-    told = asyncio.run(run())
-    assert (b"ok" in told) == begun.startswith(REQUEST)
+    reported = asyncio.run(run())
+    assert (b"ok" in reported) == begun.startswith(REQUEST)
 
 
 def test_connections_beyond_the_bound_are_closed_and_the_others_are_served(

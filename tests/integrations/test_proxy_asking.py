@@ -227,7 +227,7 @@ def test_a_client_whose_tools_are_no_list_is_told_so_by_the_provider(tools: Any)
     assert outcome.prefix == "compacted"
     assert outcome.asking is None
     assert json.loads(outcome.body or b"")["tools"] == tools
-    with pytest.raises(ValueError, match="its tools are no list"):
+    with pytest.raises(ValueError, match="its tools aren't a list"):
         RequestBody(chat_body(1, tools="abc"), "messages").with_items([], ["{}"])
 
 

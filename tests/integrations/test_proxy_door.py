@@ -6,13 +6,11 @@ import json
 import logging
 import socket
 from contextlib import suppress
-from time import thread_time
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from rehydrate._native import EventDecoder
 from rehydrate.integrations.proxy.client_request import ClientRequest
 from tests.integrations.proxied import Served, chat_body, echoing, served
 
@@ -190,17 +188,3 @@ def test_cookies_of_the_upstream_are_the_clients_own() -> None:
         assert len(jar) == 0
     assert first.headers["set-cookie"] == "a=b"
     assert b"cookie" not in echo.requests[1][1]
-
-
-def test_a_long_event_in_small_pieces_takes_linear_time() -> None:
-    def seconds(pieces: int) -> float:
-        decoder, piece = EventDecoder(), b"x" * 16
-        decoder.feed(b"data: ")
-        begun = thread_time()
-        for _ in range(pieces):
-            decoder.feed(piece)
-        (found,) = decoder.feed(b"\n\n")
-        assert len(found) == 16 * pieces
-        return thread_time() - begun
-
-    assert seconds(256_000) < 100 * max(seconds(16_000), 0.005)

@@ -53,7 +53,7 @@ def run(agent: Agent, asked: str, **options: Any) -> Any:
 
 
 def faults(messages: list[ModelMessage]) -> list[str]:
-    """Return what a provider would refuse: calls and returns that are no pairs, no user."""
+    """Return what a provider would refuse: calls and returns that aren't pairs, no user."""
     found, waiting = [], set[str]()
     if not isinstance(messages[0], ModelRequest):
         found.append("the first message is a response")

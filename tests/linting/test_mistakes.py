@@ -123,7 +123,7 @@ NUMBERED = "\n".join(f"{n}:{line}" for n, line in enumerate(CODE.splitlines(), 1
 DUMPS = {
     "hits as JSON": ("search_code", {"query": "handler"}, json.dumps(HITS)),
     "hits as lines of JSON": ("search_code", {"query": "x"}, "\n".join(map(json.dumps, HITS * 2))),
-    "files behind headings": (
+    "files after headings": (
         "knowledge_search",
         {"query": "handler"},
         f"=== src/a.py ===\n{CODE}\n=== src/b.py ===\n{OTHER}",
@@ -156,7 +156,7 @@ CLEAN = {
     "lines that match, in a shell": ("Bash", {"command": "rg -n handler"}, MATCHES),
     "names of files": ("find_files", {}, "\n".join(f"src/deep/m{n}.py" for n in range(900))),
     "snippets as JSON": ("search", {"query": "x"}, json.dumps(SNIPPETS)),
-    "snippets behind headings": (
+    "snippets after headings": (
         "search",
         {"query": "x"},
         "\n".join(f"## src/m{n}.py\n{prose(150, n)}" for n in range(30)),

@@ -334,8 +334,10 @@ def test_a_sentence_about_private_keys_is_not_a_key():
 @pytest.mark.parametrize("width", [1_000, 76, 64])
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
 def test_base64_of_a_text_with_a_secret_is_taken_out_whole(width, encode):
-    told = "".join(f"line {n} of it\n" for n in range(20)) + "API_KEY=" + _random(32) + "\nmore\n"
-    run = encode(told.encode()).decode()
+    reported = (
+        "".join(f"line {n} of it\n" for n in range(20)) + "API_KEY=" + _random(32) + "\nmore\n"
+    )
+    run = encode(reported.encode()).decode()
     lines = "\n".join(run[at : at + width] for at in range(0, len(run), width))
     assert Redactor()(f"$ base64 .env\n{lines}\n$ ").text == (
         "$ base64 .env\n[redacted:encoded_secret]\n$ "
@@ -343,8 +345,8 @@ def test_base64_of_a_text_with_a_secret_is_taken_out_whole(width, encode):
 
 
 def test_base64_of_anything_else_stays():
-    for told in (b"a text of some length, and nothing in it", _chance.randbytes(3_000)):
-        text = f"data:;base64,{b64encode(told).decode()}"
+    for reported in (b"a text of some length, and nothing in it", _chance.randbytes(3_000)):
+        text = f"data:;base64,{b64encode(reported).decode()}"
         assert Redactor()(text) == (text, ())
 
 

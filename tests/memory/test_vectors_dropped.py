@@ -27,7 +27,7 @@ def model(space: str, dimensions: int) -> Embedder:
     return Embedder(embed, space=space)
 
 
-def told(memory: Memory) -> list[tuple[str, str, object]]:
+def reported(memory: Memory) -> list[tuple[str, str, object]]:
     """Return an item's data without its vector and its number of uses."""
     return [(item.handle, item.text, item.created) for item in memory.list(newest_first=False)]
 
@@ -37,7 +37,7 @@ def test_another_model_takes_over_and_nothing_else_changes(tmp_path: Path):
     with Memory.open(path, namespace="a", embedder=model("old", 16)) as memory:
         memory.add(TEXTS)
         memory.add(TEXTS, namespace="b")
-        before = told(memory)
+        before = reported(memory)
     # As many dimensions: only the name differs.
     with Memory.open(path, namespace="a", embedder=model("new", 16)) as memory:
         memory.search("violin")
@@ -53,7 +53,7 @@ def test_another_model_takes_over_and_nothing_else_changes(tmp_path: Path):
         assert (stats.vectors, stats.vector_space, stats.held_bytes) == (len(TEXTS), "new", held)
         for text in TEXTS:
             assert float(memory.recall([text], 1)[0][0]) == pytest.approx(1, abs=0.01)
-        assert told(memory) == before
+        assert reported(memory) == before
         assert memory.stats(namespace="b").vector_space == "old"
         assert memory.verify().ok
     with Memory.open(path, namespace="a") as memory:

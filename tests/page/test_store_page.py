@@ -36,8 +36,8 @@ def call(number: int, name: str, result: str, **arguments: Any) -> Iterator[dict
     """Yield a tool call and its result."""
     use = {"type": "tool_use", "id": f"t{number}", "name": name, "input": arguments}
     yield {"role": "assistant", "content": [use]}
-    told = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result}
-    yield {"role": "user", "content": [told]}
+    reported = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result}
+    yield {"role": "user", "content": [reported]}
 
 
 def work(word: str = "") -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def shown(read: StoredConversation, written: str, text: str) -> str:
 def test_each_item_says_what_it_is_and_where_it_is_from(tmp_path: Path) -> None:
     read = stored(tmp_path / "t.db", work())
     written = page_of(read, title="t-42")
-    for text, told in {
+    for text, reported in {
         "Always use tabs for indentation.": [
             "preference superseded by #10 From now on, use spaces", "user, trust 1", "strength",
             "2001-09-09 01:46 UTC", "GOAL: sign-in",
@@ -99,7 +99,7 @@ def test_each_item_says_what_it_is_and_where_it_is_from(tmp_path: Path) -> None:
         "GOAL: sign-in .": ["note live", "Fix the login"],
     }.items():  # fmt: skip
         row = shown(read, written, text)
-        for part in told:
+        for part in reported:
             assert part in row, (text, part)
     page = Page(written)
     for part in (

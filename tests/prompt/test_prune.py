@@ -113,11 +113,11 @@ def test_history_and_sections_share_the_room_by_worth():
         for n in range(60)
         for role in ("user", "assistant")
     ]
-    told = {"role": "user", "content": "Note: server3.py listens on port 8003 since Monday."}
-    entries = [*talk[:40], told, *talk[40:], {"role": "user", "content": "And now?"}]
+    reported = {"role": "user", "content": "Note: server3.py listens on port 8003 since Monday."}
+    entries = [*talk[:40], reported, *talk[40:], {"role": "user", "content": "And now?"}]
     after = prune(found(1, content=LONG), found(2, content=NOISE), entries=entries, soft=1_500)
     kept = after.history.entries
-    assert any(each is told for each in kept)
+    assert any(each is reported for each in kept)
     assert kept[-1] is entries[-1]
     assert "server3.py" in by_id(after)["semantic:mem_1"].content
     assert after.history.entry_indices == tuple(

@@ -147,7 +147,7 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
     "an empty text": (
         lambda: history(entries=(*TALK[:4], {"role": "user", "content": " "})),
         Law.PROVIDER_RULES, "history[4]"),
-    "an entry that is no message": (
+    "an entry that isn't a message": (
         lambda: history(entries=(*TALK[:4], 17)).replace(breakpoints=()),
         Law.PROVIDER_RULES, "history[4]"),
     "static after dynamic": (
@@ -163,7 +163,7 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
         lambda: LAWFUL.replace(breakpoints=("history[9]",)), Law.BREAKPOINTS, "history[9]"),
     "a breakpoint on something dynamic": (
         lambda: LAWFUL.replace(breakpoints=("mem_1",)), Law.BREAKPOINTS, "mem_1"),
-    "a breakpoint behind what will stand elsewhere": (
+    "a breakpoint after what will be elsewhere": (
         lambda: LAWFUL.replace(breakpoints=("history[4]",)), Law.BREAKPOINTS, "history[4]"),
     "a breakpoint twice": (
         lambda: LAWFUL.replace(breakpoints=("tools", "tools")), Law.BREAKPOINTS, "tools"),
@@ -189,7 +189,7 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
         Law.TRUST, "summary"),
     "untrusted in the system role": (
         lambda: sections(SYSTEM, NOTES, system_says(0.9)), Law.ROLES, "mem_1"),
-    "untrusted content that is no message": (
+    "untrusted content that isn't a message": (
         lambda: sections(SYSTEM, NOTES, replace(FOUND, content=(17,))),
         Law.PROVIDER_RULES, "mem_1"),
 }  # fmt: skip
@@ -230,7 +230,7 @@ LAWFUL_TOO: dict[str, Callable[[], PromptIR]] = {
     "trusted as far as its parents": lambda: sections(SYSTEM, NOTES, FOUND, derived(0.5, "mem_1")),
     "derived from what is not here": lambda: sections(SYSTEM, NOTES, FOUND, derived(0.9, "gone")),
     "full trust in the system role": lambda: sections(SYSTEM, NOTES, system_says(1.0)),
-    "a breakpoint behind a section that stays where it is": lambda: sections(
+    "a breakpoint after a section that stays where it is": lambda: sections(
         SYSTEM, NOTES, replace(FOUND, anchor=4)
     ).replace(breakpoints=("history[4]",)),
     "results that answer what the provider holds": lambda: LAWFUL.replace(

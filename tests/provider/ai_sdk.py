@@ -2,7 +2,7 @@
 
 It shares no code with rehydrate. The schemas are those of `ai` 6 (`modelMessageSchema`,
 `validateUIMessages`), the errors `InvalidPromptError` and `MissingToolResultsError`. In addition
-what the providers behind it want: a result directly follows its call.
+what its providers want: a result directly follows its call.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def blocks_of(content: object) -> list[Any]:
 def without_system(request: Mapping[str, Any], *, takes_system: bool) -> Mapping[str, Any]:
     """Return the request as the other checks want it: without its system messages.
 
-    Raises RefusedError for the first that must not stand where it does. The API checks this before
+    Raises RefusedError for the first that must not be where it is. The API checks this before
     the shape of the request.
     """
     messages = request.get("messages")

@@ -4,9 +4,9 @@ Newer models bind a block to its prefix: the system prompt, the tools and all co
 without thinking and cache marks. Each block also remembers the thinking block before it, so blocks
 may be removed from the front and from the end, but not from between.
 
-A summary that the API wrote stands for the messages that it is of. Behind it a block is valid if
+A summary that the API wrote stands for the messages that it is of. After it a block is valid if
 its messages follow directly, in another role than the last of these, and if the block was made
-before the summary or behind it.
+before the summary or after it.
 https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks
 """
 

@@ -35,7 +35,7 @@ class Exchange:
     wire: Wire
     path: str
     body: Mapping[str, Any] | None
-    """None if it was no JSON object, or if bodies are not kept."""
+    """None if it wasn't a JSON object, or if bodies are not kept."""
     status: int
     billed: Billed | None = None
     """None if it was not answered; then it costs nothing."""

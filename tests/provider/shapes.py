@@ -67,7 +67,7 @@ def string_or(items: Any, block_type: str) -> Any:
 
 
 def by_type(models: Mapping[str, type[BaseModel]], key: str = "type", default: str = "") -> Any:
-    """Return a union that one field discriminates; its tags are no part of a parameter's path."""
+    """Return a union that one field discriminates; its tags aren't part of a parameter's path."""
 
     def tag(value: object) -> str:
         found = value.get(key, default) if isinstance(value, dict) else default

@@ -67,7 +67,7 @@ RULES = {
         messages({"content": "x"}),
         messages(ASK),
     ),
-    "a user's content is no null": (
+    "a user's content isn't null": (
         "Invalid type for 'messages[0].content': expected one of a string or array of objects, but "
         "got null instead.",
         messages({"role": "user", "content": None}),
@@ -129,7 +129,7 @@ RULES = {
         messages(ASK, calls("call_1"), {"role": "tool", "content": "x"}),
         messages(ASK, calls("call_1"), answer()),
     ),
-    "calls are no empty list": (
+    "calls aren't an empty list": (
         "Invalid 'messages[1].tool_calls': empty array.",
         messages(ASK, {**SAY, "tool_calls": []}),
         messages(ASK, SAY),
@@ -157,7 +157,7 @@ RULES = {
         tool(name="get.it"),
         tool(name="get-it"),
     ),
-    "tools are no empty list": ("Invalid 'tools': empty array.", {"tools": []}, tool()),
+    "tools aren't an empty list": ("Invalid 'tools': empty array.", {"tools": []}, tool()),
     "a choice needs tools": (
         "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified",
         {"tool_choice": "auto"},

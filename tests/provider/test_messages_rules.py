@@ -62,7 +62,7 @@ RULES = {
         messages(SAY, ASK),
         messages(ASK, SAY, ASK),
     ),
-    "the system is no message": (
+    "the system isn't a message": (
         'messages: Unexpected role "system"',
         messages({"role": "system", "content": "Be."}, ASK),
         messages(ASK, system="Be."),
@@ -87,7 +87,7 @@ RULES = {
         messages(user({"type": "note"})),
         messages(user(text())),
     ),
-    "content is no null": (
+    "content isn't null": (
         "messages.0.content: Input should be a valid list",
         messages({"role": "user", "content": None}),
         messages(user(text())),
@@ -263,7 +263,7 @@ RULES = {
         tool(input_schema={"type": "array"}),
         tool(input_schema={"type": "object", "properties": {"a": {"anyOf": []}}}),
     ),
-    "a schema is no choice": (
+    "a schema isn't a choice": (
         "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the",
         tool(input_schema={"type": "object", "anyOf": []}),
         tool(input_schema={"type": "object", "required": []}),

@@ -54,7 +54,7 @@ RULES = {
         items(ASK, call(parsed_arguments=None), output()),
         items(ASK, call(status="completed"), output()),
     ),
-    "a call's status is no null": (
+    "a call's status isn't null": (
         "Invalid value: 'None'.",
         items(ASK, call(status=None), output()),
         items(ASK, call(), output()),
@@ -79,7 +79,7 @@ RULES = {
         items({"role": "user"}),
         items({"role": "user", "content": ""}),
     ),
-    "content is no null": (
+    "content isn't null": (
         "Invalid type for 'input[0].content': expected one of a string or array of objects, but "
         "got null instead.",
         items({"role": "user", "content": None}),

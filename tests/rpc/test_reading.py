@@ -55,15 +55,15 @@ def values(data: bytes) -> list[object]:
 
 
 @given(st.lists(st.tuples(json_values, layouts, gaps), max_size=6), st.lists(st.integers(0)))
-def test_any_values_in_any_layout_come_out_as_they_went_in(told, cuts):
-    data = "".join(json.dumps(value, **layout) + gap for value, layout, gap in told)
-    assert pieces(data.encode(), cuts) == [value for value, _, _ in told]
+def test_any_values_in_any_layout_come_out_as_they_went_in(reported, cuts):
+    data = "".join(json.dumps(value, **layout) + gap for value, layout, gap in reported)
+    assert pieces(data.encode(), cuts) == [value for value, _, _ in reported]
 
 
 @given(st.lists(st.lists(json_values, max_size=2), max_size=6), st.lists(st.integers(0)))
-def test_values_that_end_by_themselves_need_no_gap(told, cuts):
-    data = "".join(json.dumps(value, ensure_ascii=False) for value in told)
-    assert pieces(data.encode(), cuts) == told
+def test_values_that_end_by_themselves_need_no_gap(reported, cuts):
+    data = "".join(json.dumps(value, ensure_ascii=False) for value in reported)
+    assert pieces(data.encode(), cuts) == reported
 
 
 valid = json_values.map(lambda value: json.dumps(value).encode())

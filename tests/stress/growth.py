@@ -305,10 +305,10 @@ def _list_calls(n: int, *, is_same: bool) -> Work:
 
 
 def _pairs(n: int) -> Work:
-    told = _said("Look.")
+    reported = _said("Look.")
     for i in range(n):
-        told += _with_call(id_=f"t{i}", given={"path": f"src/a{i}.py"}, output=f"line {i}")[1:3]
-    return _through([*told, *_said("", "go")[1:]])
+        reported += _with_call(id_=f"t{i}", given={"path": f"src/a{i}.py"}, output=f"line {i}")[1:3]
+    return _through([*reported, *_said("", "go")[1:]])
 
 
 def _rows(n: int) -> Work:

@@ -254,7 +254,7 @@ class Run:
                 self._note(door, number, error)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic is no Exception
+        except BaseException as error:  # a panic isn't an Exception
             self._note(door, number, error)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -54,7 +54,7 @@ ODD: tuple[Callable[[], Any], ...] = (
     lambda: ("tuple", 1),
     lambda: {"set"},
 )
-"""Values that may stand anywhere."""
+"""Values that may be anywhere."""
 
 BLOCKS: tuple[Any, ...] = (
     {"type": "image", "source": _SOURCE},
@@ -99,7 +99,7 @@ BLOCKS: tuple[Any, ...] = (
     {"functionCall": {"name": "f", "args": {}}},
     {"text": "of Gemini's"},
 )
-"""Blocks and items of all formats, to stand where they do not belong."""
+"""Blocks and items of all formats, to put where they do not belong."""
 
 ENTRIES: tuple[Any, ...] = (
     {"role": "system", "content": "By the way."},

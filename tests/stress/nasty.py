@@ -1,7 +1,7 @@
 """A table of conversations that nobody should send: `NASTY` maps a name to a maker of messages.
 
 Each maker gives fresh messages, so that a test that changes or uses them up spoils no other. What
-the rest of the tests may take for granted stands here too: `outcome` runs a conversation through
+the rest of the tests may take for granted is here too: `outcome` runs a conversation through
 a function and holds it to "a typed error that names the place, or a valid result".
 """
 

@@ -128,7 +128,7 @@ class Use:
             self.faults.append(f"{name}: panic: {str(error)[:300]}")
         except RehydrateError as error:
             self.refused[name] = f"{type(error).__name__}: {str(error)[:120]}"
-        except BaseException as error:  # a panic is no Exception
+        except BaseException as error:  # a panic isn't an Exception
             frames = traceback.extract_tb(error.__traceback__)
             way = " < ".join(
                 f"{each.filename.rpartition('/')[2]}:{each.lineno}" for each in frames[::-1]
@@ -264,19 +264,19 @@ def used_apart(path: Path) -> tuple[Answers, dict[str, str], list[str]]:
         os.close(read)
         _use_here(path, write)
     os.close(write)
-    told = b""
+    reported = b""
     end = time.monotonic() + _KILL_SECONDS
     while left := max(0.0, end - time.monotonic()):
         ready, _, _ = select.select([read], [], [], left)
         part = os.read(read, 1 << 20) if ready else b""
         if not part:
             break
-        told += part
+        reported += part
     os.close(read)
     if time.monotonic() >= end:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
-    lines = told.decode().splitlines()
+    lines = reported.decode().splitlines()
     if lines and lines[-1].startswith("{"):
         seen = json.loads(lines[-1])
         return seen["answers"], seen["refused"], seen["faults"]
@@ -300,8 +300,8 @@ def _use_here(path: Path, write: int) -> None:
     use.step = step  # type: ignore[method-assign]
     try:
         use.run()
-        told = {"answers": use.answers, "refused": use.refused, "faults": use.faults}
-        whole = json.dumps(told, default=str, skipkeys=True) + "\n"
+        reported = {"answers": use.answers, "refused": use.refused, "faults": use.faults}
+        whole = json.dumps(reported, default=str, skipkeys=True) + "\n"
         data = whole.encode()
         while data:
             data = data[os.write(write, data) :]

@@ -183,7 +183,7 @@ class Run:
     ) -> str:
         """The items are whole: every answer is that of the whole store."""
         if way.startswith("beside") and not answers and refused:
-            return "refused for what lies beside"
+            return "refused for what is next to it"
         if way.startswith(("database", "schema")) and "first open" in refused:
             return "refused as no store"  # the head of the file says that it is one
         wrong = self._differing(answers)

@@ -58,6 +58,25 @@ parts = [{**tool, "toolCallId": f"t{i}"} for i in range(100_000)]
 said = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
 assert parse([said, {"id": "2", "role": "assistant", "parts": parts}], "ai_sdk_ui").pins()
 """,
+    "many_responses_of_gemini": """
+from rehydrate.formats import parse
+for id in ("", "x"):
+    calls = [{"name": f"f{n}", **({"id": f"x{n}"} if id else {})} for n in range(100_000)]
+    answers = [{"functionResponse": {**each, "response": {}}} for each in reversed(calls)]
+    turn = {"role": "model", "parts": [{"functionCall": each} for each in calls]}
+    said = [{"role": "user", "parts": [{"text": "Go."}]}, turn, {"role": "user", "parts": answers}]
+    _, called, answered = parse(said, "gemini").messages
+    assert called.calls == answered.answers[::-1]
+""",
+    "pieces_of_an_event": """
+from rehydrate._native import EventDecoder
+decoder = EventDecoder()
+decoder.feed(b"data: ")
+for _ in range(600_000):
+    decoder.feed(b"x" * 16)
+(found,) = decoder.feed(b"\\n\\n")
+assert len(found) == 16 * 600_000
+""",
     "many_calls_of_a_message": """
 from rehydrate import compact_context
 texts = {"content": "l o n g\\n" * 100}

@@ -192,7 +192,7 @@ def _compile(t: Transcript) -> None:
         missing = [each for each in said if each not in shown and _said_in(each) - words]
         notes = " ".join(prompt.ir.meta.degraded)
         if "is not sent" not in notes and "as text" not in notes:
-            check(not missing, f"{provider} is not told {len(missing)}: {str(missing)[:200]}")
+            check(not missing, f"{provider} is not reported {len(missing)}: {str(missing)[:200]}")
         same("an IR as JSON", PromptIR.from_json(ir.to_json()).history.entries, ir.history.entries)
     found = rehydrate.hydrate("", messages=t.entries, timeout=None)
     same("the tokens of what is hydrated", sum(found.history.tokens), t.tokens)
@@ -519,7 +519,7 @@ def _refused(path: Path, entries: Sequence[Any], kind: type[Exception]) -> dict[
             _run(command, str(path))
         except FaultError:
             continue
-        faults[command] = "the command takes what is no conversation"
+        faults[command] = "the command takes what isn't a conversation"
     return faults
 
 

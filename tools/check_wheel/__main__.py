@@ -22,8 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
         f"{file.name}: {problem}" for file in asked.files for problem in _problems(file, version)
     ]
     if asked.release is not None:
-        told = [file.name for file in asked.files]
-        problems += names.release_problems(told, asked.release, version)
+        reported = [file.name for file in asked.files]
+        problems += names.release_problems(reported, asked.release, version)
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:

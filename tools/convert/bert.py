@@ -69,7 +69,7 @@ def read_architecture(folder: Path) -> Architecture:
         )
     }
     if sizes["hidden"] % sizes["heads"]:
-        problem = f"hidden_size {sizes['hidden']} is no multiple of {sizes['heads']} heads"
+        problem = f"hidden_size {sizes['hidden']} isn't a multiple of {sizes['heads']} heads"
         raise ConversionError(file, problem, _COMPLETE)
     epsilon = config.get("layer_norm_eps", 1e-12)
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:

@@ -104,7 +104,7 @@ def read_tokenizer(folder: Path, architecture: Architecture, max_tokens: int) ->
         raise ConversionError(file, problem, "choose a model with BERT's own tokenizer")
     vocabulary = model.get("vocab")
     if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
-        raise ConversionError(file, "its vocabulary is no map of ids", "get the file again")
+        raise ConversionError(file, "its vocabulary isn't a map of ids", "get the file again")
     for token in ("[UNK]", "[CLS]", "[SEP]"):
         if token not in vocabulary:
             raise ConversionError(file, f"token {token!r} is missing", "get the file again")

@@ -40,11 +40,11 @@ NOTES = Section(
     mode=CompositionMode.ADDITIVE,
     stability=Stability.STATIC,
 )
-"""A note in every turn, which such a session has beside its messages."""
+"""A note in every turn, which such a session has with its messages."""
 
 
 class Window(NamedTuple):
-    """A picture's suffix behind the page's name, and the size of its window."""
+    """A picture's suffix after the page's name, and the size of its window."""
 
     suffix: str
     width: int

@@ -23,9 +23,9 @@ def draw_rss(rows: Sequence[dict[str, Any]], path: Path) -> None:
     spread = max(resident[half:]) - min(resident[half:])
     compactions, last = rows[-1]["compactions"], minutes[-1]
     is_flat = spread <= FLAT * plateau
-    told, level = ("Memory stays flat", "plateau") if is_flat else ("Memory", "median")
+    reported, level = ("Memory stays flat", "plateau") if is_flat else ("Memory", "median")
     figure, axes = canvas(
-        f"{told}: {compactions:,} compactions in {last:.0f} minutes",
+        f"{reported}: {compactions:,} compactions in {last:.0f} minutes",
         "Resident memory of the process; every conversation is new to it, none is kept",
     )
     axes.fill_between(minutes, resident, color=BLUE, alpha=0.10, linewidth=0)

@@ -1,4 +1,4 @@
-"""Throughput by threads: bars beside what perfect scaling would give."""
+"""Throughput by threads: bars next to what perfect scaling would give."""
 
 from __future__ import annotations
 

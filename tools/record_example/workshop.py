@@ -132,7 +132,7 @@ class Workshop:
                 return self._edit(call)
             case Write():
                 return self._write(call)
-        raise TypeError(f"{type(call).__name__} is no tool")
+        raise TypeError(f"{type(call).__name__} isn't a tool")
 
     def input_of(self, call: Call) -> tuple[str, dict[str, Any]]:
         """Return the tool's name and its input, as the model writes them."""
@@ -158,7 +158,7 @@ class Workshop:
                 return "Edit", {"file_path": f"{CWD}/{call.path}", **change}
             case Write():
                 return "Write", {"file_path": f"{CWD}/{call.path}", "content": call.content}
-        raise TypeError(f"{type(call).__name__} is no tool")
+        raise TypeError(f"{type(call).__name__} isn't a tool")
 
     def _bash(self, call: Bash, clock: str) -> Outcome:
         done = subprocess.run(

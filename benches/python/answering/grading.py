@@ -2,7 +2,7 @@
 
 F1 is that of LoCoMo's grader without its stemming, so a little lower: of words, without articles
 and punctuation; part by part where the answer is a list (multi-hop); 1 or 0 if the conversation
-has no answer. LongMemEval has no measure but a judge; its preferences are no answer to compare
+has no answer. LongMemEval has no measure but a judge; its preferences aren't an answer to compare
 with. The judge is told by type what counts, like LongMemEval's own, in our words.
 """
 

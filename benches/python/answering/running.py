@@ -32,7 +32,7 @@ class Journal(dict[str, Any]):
     def __init__(self, path: str | Path | None = None) -> None:
         """Read the file; a line that was cut off is skipped. Without a path nothing is kept.
 
-        Raises UnreadableSessionError for a file that is no journal.
+        Raises UnreadableSessionError for a file that isn't a journal.
         """
         self._path = None if path is None else Path(path)
         data = self._path.read_bytes() if self._path and self._path.exists() else b""

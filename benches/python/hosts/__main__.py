@@ -47,13 +47,13 @@ def rows(host: str) -> list[Figures]:
 
 def part(hosts: Sequence[str]) -> Part:
     """Return the section of the report."""
-    told, lines = [], [HEAD]
+    reported, lines = [], [HEAD]
     for host in hosts:
         nothing, *others, ours, stored = rows(host)
         lines += [each.line() for each in (nothing, *others, ours, stored)]
         beside = (*others, stored)
         ratios = [f"{each.name} {each.units / nothing.units:.2f}" for each in beside]
-        told.append(
+        reported.append(
             Row(
                 f"{ours.name}: cost, by that of the whole conversation",
                 ours.units / nothing.units,
@@ -63,7 +63,7 @@ def part(hosts: Sequence[str]) -> Part:
                 limit="Each call reads what is kept; each compaction writes it anew",
             )
         )
-    return Part("Inside other agents", ABOUT, told, "\n".join([*lines, "", NOTES]))
+    return Part("Inside other agents", ABOUT, reported, "\n".join([*lines, "", NOTES]))
 
 
 def main() -> None:

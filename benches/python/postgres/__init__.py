@@ -3,7 +3,7 @@
 `python -m benches.python.postgres` starts a server by `tools/postgres` and prints a Part; under
 `tools/postgres --chroot DIR` it takes that one. `--table` prints lines instead.
 
-quality   LoCoMo's evidence among the first hits, beside the file's
-speed     searches and recalls at sizes, beside full-text search alone
+quality   LoCoMo's evidence among the first hits, next to the file's
+speed     searches and recalls at sizes, next to full-text search alone
 writers   adds a second of eight processes
 """

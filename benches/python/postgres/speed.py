@@ -1,7 +1,7 @@
 """Searches and recalls of a memory on PostgreSQL, at sizes.
 
 A search is ranked by an index in this process (where it fits), by the engine over the server's
-candidates, and by the contract's statement; beside it full-text search alone.
+candidates, and by the contract's statement; next to it full-text search alone.
 """
 
 from __future__ import annotations

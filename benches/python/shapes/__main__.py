@@ -158,7 +158,7 @@ def _count(least: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+            raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number from {least} on")
         return int(text)
 
     return read
@@ -175,7 +175,7 @@ def main() -> None:
     options = parser.parse_args()
     unknown = [shape for shape in options.shapes if shape not in SHAPES]
     if unknown:
-        parser.error(f"{unknown[0]!r} is no shape; name some of {', '.join(SHAPES)}")
+        parser.error(f"{unknown[0]!r} isn't a shape; name some of {', '.join(SHAPES)}")
     cost, shapes = exact_cost(), options.shapes or list(SHAPES)
     made = {shape: sessions(shape, options.sessions, first=options.first) for shape in shapes}
     if options.weaker:

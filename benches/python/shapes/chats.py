@@ -43,11 +43,11 @@ def make(number: int) -> Log:
     dice = Dice(f"chat {name} {number}", words)
     log = Log(f"chat {name} {number}", "plain", dice)
     turns = dice.randrange(40, 150)
-    told: dict[int, list[str]] = {}
+    reported: dict[int, list[str]] = {}
     answers: dict[str, str] = {}
 
     def tell(text: str, first: float, last: float) -> None:
-        told.setdefault(int(turns * dice.uniform(first, last)), []).append(text)
+        reported.setdefault(int(turns * dice.uniform(first, last)), []).append(text)
 
     for fact in facts:
         mine, theirs, newer = _values(fact, dice)
@@ -59,7 +59,7 @@ def make(number: int) -> Log:
             mine = newer
         answers[dice.one(fact.asked)] = mine
     for turn in range(turns):
-        facts_now = told.get(turn, [])
+        facts_now = reported.get(turn, [])
         around = _chatter(dice, "chat", 0.6 if facts_now else 1.4)
         if facts_now and dice.chance(0.4):
             around = []

@@ -124,8 +124,8 @@ def _begin(book: Notebook, number: int) -> tuple[Settings, str]:
     sites = dice.choice([column for column, kind in book.kinds.items() if kind == "c"])
     settings = Settings(dice.choice(paths), sites, site, missing)
     file, about = settings.path.rsplit("/", 1)[1], book.target
-    told = {"topic": topic, "target": about, "folder": folder, "file": file}
-    log.user(dice.say("start", site=site, other=other, **told))
+    reported = {"topic": topic, "target": about, "folder": folder, "file": file}
+    log.user(dice.say("start", site=site, other=other, **reported))
     clutter = [f"{folder}/{dice.code('****_**')}.{dice.one('log|md|bak')}" for _ in range(40)]
     listed = sorted([*paths, *clutter[: dice.size(12, 1, 40)]])
     sizes = "\n".join(f"{path}  {dice.randrange(10**9)}" for path in listed)

@@ -143,9 +143,9 @@ def _look_into(desk: Desk, aspect: str) -> list[Paper]:
 def _correct(desk: Desk, paper: Paper) -> Paper:
     """Add a correction of one source: another figure counts now."""
     new = paper._replace(figure=_figure("##.### percent", desk.dice))
-    told = desk.dice.say("correction", old=paper.figure, new=new.figure)
+    reported = desk.dice.say("correction", old=paper.figure, new=new.figure)
     head = f"Correction to: {paper.title}\ndoi: {paper.doi}"
-    page = f"{head}\n\n{desk.prose(3)} {told} {desk.prose(4)}"
+    page = f"{head}\n\n{desk.prose(3)} {reported} {desk.prose(4)}"
     call = ("open_page", {"url": f"{paper.url}/correction"}, page)
     desk.log.call(call, paper.url, said="There is a correction of this one.")
     return new

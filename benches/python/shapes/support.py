@@ -139,8 +139,8 @@ def _case(desk: Desk, customer: Record) -> Case:
     log, dice = desk.log, desk.dice
     order = dice.choice(customer["orders"])
     item, wrong = dice.choice(order["items"]), dice.say("wrong")
-    told = {"name": customer["name"], "email": customer["email"], "item": item["name"]}
-    log.user(dice.say("case", colour=item["colour"], wrong=wrong, **told))
+    reported = {"name": customer["name"], "email": customer["email"], "item": item["name"]}
+    log.user(dice.say("case", colour=item["colour"], wrong=wrong, **reported))
     if customer["id"] not in desk.known:
         record = {key: value for key, value in customer.items() if key != "orders"}
         desk.call("find_customer", record, customer["email"], email=customer["email"])

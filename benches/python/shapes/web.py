@@ -78,8 +78,8 @@ def make(number: int) -> Log:
     browser = Browser(number)
     log, dice = browser.log, browser.dice
     person, partner = _person(dice), _person(dice)
-    told = {"iban", "phone", *dice.sample(list(LABELS), TOLD_FIRST)}
-    mine = "; ".join(f"{LABELS[key]} {person[key]}" for key in LABELS if key in told)
+    reported = {"iban", "phone", *dice.sample(list(LABELS), TOLD_FIRST)}
+    mine = "; ".join(f"{LABELS[key]} {person[key]}" for key in LABELS if key in reported)
     partners = ", ".join(partner[key] for key in ("name", "phone", "mail"))
     log.user(dice.say("start", mine=mine, partners=partners))
     bought: list[Offer] = []
@@ -96,8 +96,8 @@ def make(number: int) -> Log:
         elif dice.chance(0.3) or len(browser.forms) == 1:
             _look_again(browser, dice.choice(bought))
         else:
-            codes.append(_form(browser, person, told))
-    codes.append(_form(browser, person, told))
+            codes.append(_form(browser, person, reported))
+    codes.append(_form(browser, person, reported))
     first, (title, code) = bought[0], codes[0]
     log.ask(dice.say("ask_code", title=title), code)
     log.ask(dice.say("ask_price", title=first.title), first.price)
@@ -167,13 +167,13 @@ def _look_again(browser: Browser, offer: Offer) -> None:
     log.assistant(dice.one("It is as before.|A few are left.|Nothing has changed."))
 
 
-def _form(browser: Browser, person: dict[str, str], told: set[str]) -> tuple[str, str]:
+def _form(browser: Browser, person: dict[str, str], reported: set[str]) -> tuple[str, str]:
     """Fill in a form field by field, be refused now and then, and get a reference."""
     log, dice = browser.log, browser.dice
     title, _, fields = browser.forms.pop().partition("/")
     keys = fields.split(",")
-    new = [key for key in keys if key not in told]
-    told.update(new)
+    new = [key for key in keys if key not in reported]
+    reported.update(new)
     also = "".join(f" {LABELS[key]}: {person[key]}." for key in new)
     log.user(dice.say("form", title=title, also=also))
     refs, body = {}, browser.reviews(4)

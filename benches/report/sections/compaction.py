@@ -51,10 +51,10 @@ def compaction(of: Figures) -> Iterable[str]:
 def about(of: Figures, session: str) -> str:
     """Return how large the session is."""
     cold = of[f"bench_cold[{session}-balanced-query]"]
-    told = cold.extra if cold else {"units": 0, "bytes": 0, "tokens": 0}
+    reported = cold.extra if cold else {"units": 0, "bytes": 0, "tokens": 0}
     return (
-        f"**{session}**: {told['units']} units, {told['bytes'] / 1e6:.2f} MB of text, "
-        f"{told['tokens']:,} tokens (o200k_base)."
+        f"**{session}**: {reported['units']} units, {reported['bytes'] / 1e6:.2f} MB of text, "
+        f"{reported['tokens']:,} tokens (o200k_base)."
     )
 
 

@@ -27,12 +27,12 @@ def rows(of: Figures) -> list[Row]:
     """Return a row for each figure; none if nothing was measured."""
     if not of.footprint:
         return []
-    told, memory, wheel = of.footprint["import"], of.footprint["memory"], of.footprint["wheel"]
-    bare = told["bare_ms"]
+    reported, memory, wheel = of.footprint["import"], of.footprint["memory"], of.footprint["wheel"]
+    bare = reported["bare_ms"]
     found = [
         Row(
             "`import rehydrate`, over bare Python",
-            told["import_ms"] - bare,
+            reported["import_ms"] - bare,
             "ms",
             60,
             beside="; ".join(
@@ -40,7 +40,7 @@ def rows(of: Figures) -> list[Row]:
                     f"bare Python {bare:.0f} ms",
                     *(
                         f"`import {name}` {number(took - bare)} ms"
-                        for name, took in told.get("peers_ms", {}).items()
+                        for name, took in reported.get("peers_ms", {}).items()
                     ),
                 ]
             ),
@@ -48,15 +48,15 @@ def rows(of: Figures) -> list[Row]:
         ),
         Row(
             "optional or heavy packages that it loads",
-            len(told["loaded"]),
+            len(reported["loaded"]),
             "",
             0,
-            beside=", ".join(told["loaded"]),
+            beside=", ".join(reported["loaded"]),
             limit="Those named on the left are imported at the top of a module",
         ),
         Row(
             "import and a first, tiny compaction, over bare Python",
-            told["first_call_ms"] - bare,
+            reported["first_call_ms"] - bare,
             "ms",
             limit="The model's and the encoding's tables are built at first use",
         ),

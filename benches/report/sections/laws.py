@@ -15,32 +15,32 @@ def laws(of: Figures) -> Iterable[str]:
     """Violations that must never happen, counted."""
     if of.laws is None:
         return
-    told = of.laws["laws"]
+    said = of.laws["laws"]
     yield from section(
         "The laws, on every conversation",
-        f"{told['conversations']} conversations of {told['messages']:,} messages, ratios 0.05 to "
+        f"{said['conversations']} conversations of {said['messages']:,} messages, ratios 0.05 to "
         "1.0, each profile, with and without a query: "
-        f"{told['compactions']:,} compactions. {told['invalid_inputs']} of the inputs break a "
+        f"{said['compactions']:,} compactions. {said['invalid_inputs']} of the inputs break a "
         "provider's rule themselves; "
         "a violation counts where the output breaks more.",
         "python -m benches.python.laws",
     )
     rows = [
-        Row("violations of the provider's rules", told["violations"], "", 0),
+        Row("violations of the provider's rules", said["violations"], "", 0),
         Row(
             "messages changed, or not the very object that came in",
-            told["not_verbatim"],
+            said["not_verbatim"],
             "",
             0,
-            beside=f"{told['parted']:,} made of its own blocks: parallel calls of which some went",
+            beside=f"{said['parted']:,} made of its own blocks: parallel calls of which some went",
         ),
-        Row("results out of order, or with a message twice", told["out_of_order"], "", 0),
+        Row("results out of order, or with a message twice", said["out_of_order"], "", 0),
         Row(
             "over the target though the pinned units fit it",
-            told["over_target"],
+            said["over_target"],
             "",
             0,
-            beside=f"over it by pinned units alone: {told['pinned_over_target']:,}",
+            beside=f"over it by pinned units alone: {said['pinned_over_target']:,}",
             limit="Units always kept may cost more than a small budget: `over_budget` says so",
         ),
     ]
@@ -52,7 +52,7 @@ def laws(of: Figures) -> Iterable[str]:
         )
     yield from rows_table(rows)
     if cut := of.laws.get("excerpt_laws"):
-        yield from _of_excerpts(cut, told["conversations"])
+        yield from _of_excerpts(cut, said["conversations"])
 
 
 def _of_excerpts(cut: dict[str, Any], conversations: int) -> Iterable[str]:

@@ -40,8 +40,8 @@ def environment(of: Figures) -> Iterable[str]:
         return
     whole = sum(seconds.values())
     longest = sorted(seconds, key=seconds.__getitem__, reverse=True)
-    told = ", ".join(f"{step} {seconds[step] / 60:.1f}" for step in longest)
-    yield f"- begun {moment(of.run['began']):%Y-%m-%d %H:%M}, minutes: {whole / 60:.0f} ({told})"
+    said = ", ".join(f"{step} {seconds[step] / 60:.1f}" for step in longest)
+    yield f"- begun {moment(of.run['began']):%Y-%m-%d %H:%M}, minutes: {whole / 60:.0f} ({said})"
     mean = sum(others[step] * seconds[step] for step in seconds) / whole
     yield f"- other programs and the host took {mean:.1%} of the processors meanwhile"
     noisy = [step for step in seconds if others[step] > load.QUIET]

@@ -413,7 +413,7 @@ class Telemetry:
         chat.span.set_attributes(usage_attributes(usage))
 
     def _count_usage(self, usage: Usage, attributes: Attributes) -> None:
-        """Record the tokens of a request that has ended: 0 where the provider told none.
+        """Record the tokens of a request that has ended: 0 where the provider gave none.
 
         No provider's usage is read by modality, so it is unknown.
         """

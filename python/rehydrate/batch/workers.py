@@ -74,7 +74,7 @@ class Workers:
         self._stopped = False
 
     def run(self, parts: Iterator[Part]) -> WorkerUse:
-        """Make all parts; raises what fails besides a row.
+        """Make all parts; raises what fails other than a row.
 
         An exception in here, such as KeyboardInterrupt, ends the workers in the middle of a part.
         """

@@ -272,7 +272,7 @@ def described(row: CompactionRow) -> list[str]:
     back = set(seen.put_back)
     out = [name for name in seen.lost if name not in back]
     more = f" and {len(out) - _SHOWN_NAMES} more" if len(out) > _SHOWN_NAMES else ""
-    lost = "not told by the agent"
+    lost = "the agent didn't say"
     if seen.summary_chars:
         names = f"{len(seen.lost)} of {len(seen.names)} names"
         lost = f"{seen.summary_chars} characters, without {names}"

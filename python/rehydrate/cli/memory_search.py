@@ -123,7 +123,7 @@ def _list(options: argparse.Namespace) -> None:
     option("HANDLE", "as search, list and add print it"),
     *(store.STORE, json_option("text, provenance, links and all"), COLOR),
     epilog="""\
-What is written is the text, byte for byte; --json has all that is known of it besides. In a
+What is written is the text, byte for byte; --json also has all else that is known of it. In a
 terminal, control characters are replaced, since a text may hold what a terminal would obey.
 """,
 )

@@ -130,7 +130,7 @@ class OutlinePlan(NamedTuple):
         max_tokens: int,
         counter: str | _engine.CustomCounter,
     ) -> Outline | None:
-        """Return the outline beside the kept messages at these indices.
+        """Return the outline with the kept messages at these indices.
 
         ``excerpts`` maps an index to its message, for those kept in part. Returns None if there is
         no name to list, or not even one fits.

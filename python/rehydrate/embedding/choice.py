@@ -18,7 +18,7 @@ class Choice(NamedTuple):
     """The models that compare texts with the query."""
 
     model: Model | NamedModel | None = None
-    """The model besides the built-in one; None if there is no other."""
+    """The model other than the built-in one; None if there is no other."""
     has_builtin: bool = True
     """False: words alone decide."""
 

@@ -238,7 +238,7 @@ as it was sent, or after a gap in the thinking |
     >>> sent = [{"role": "user", "content": "Which berth?"}, said]
     >>> after = [{"role": "user", "content": "Which berth is free?"}, said]
     >>> print(*validate(after, sent=sent, model="claude-opus-5-5")[0], sep=" | ")
-    1 | thinking_after_changed_prefix | thinking behind a change: message 0 is not what was sent
+    1 | thinking_after_changed_prefix | thinking after a change: message 0 is not what was sent
     """
     if sent is not None:
         messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)

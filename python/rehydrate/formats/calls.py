@@ -67,7 +67,7 @@ class ToolCall(NamedTuple):
                 given = json.loads(given or "{}")
             except (ValueError, RecursionError) as error:
                 raise InvalidArgumentError(
-                    f"the arguments of {self.name} are no JSON ({error}); send an object"
+                    f"the arguments of {self.name} aren't JSON ({error}); send an object"
                 ) from None
         if given is None:
             return {}

@@ -159,6 +159,6 @@ def why_waiting(model: str) -> str:
     named = f"model {model!r}" if model else "the model, which nobody named,"
     return (
         f"the compaction waits for the end of the turn, since {named} may refuse the "
-        "open tool loop with its thinking behind a change as well as without it; pass the model's "
+        "open tool loop with its thinking after a change as well as without it; pass the model's "
         'name, register it in THINKING_MODELS, or choose thinking="keep" or "strip"'
     )

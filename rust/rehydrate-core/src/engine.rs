@@ -278,12 +278,15 @@ impl Engine {
         SHARED_CACHE_BYTES.load(Ordering::Relaxed)
     }
 
-    /// Forget everything derived from texts so far.
+    /// Forget everything derived from texts so far, with the words that this thread and the last helper know.
     pub fn clear_cache(&self) {
         self.cache.clear();
         self.divisions.clear();
         self.shown.clear();
         self.vectors.clear();
+        wordpiece::HANDED.forget();
+        #[cfg(feature = "bpe")]
+        crate::tokens::HANDED.iter().for_each(|words| words.forget());
     }
 
     /// Bytes of derived data held, by the cache's account.

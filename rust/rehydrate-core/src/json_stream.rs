@@ -251,7 +251,7 @@ impl Splitter {
                         if before.contains(&self.last) {
                             self.open.push(byte);
                         } else {
-                            problem = Some(format!("a {} stands where no value can begin", char::from(byte)));
+                            problem = Some(format!("a {} is where no value can begin", char::from(byte)));
                         }
                     }
                 }
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_broken_value_is_reported_once_and_the_requests_in_it_are_found() {
         let stream = b"{\"a\":\n{\"jsonrpc\": 1}\n{\"b\": 2}]\n[3]".as_slice();
-        let reason = "a { stands where no value can begin, at byte 21 of it".to_owned();
+        let reason = "a { is where no value can begin, at byte 21 of it".to_owned();
         let lines = [Found::Broken(reason), Found::Line(b"{\"jsonrpc\": 1}".to_vec())];
         assert_eq!(found(&[stream])[..2], lines);
         assert_eq!(found(&[stream]).last(), Some(&value(b"[3]")));

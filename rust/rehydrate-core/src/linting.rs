@@ -178,7 +178,7 @@ type Named = (&'static str, &'static str, Rule);
 /// Rules about single texts: a text that one of them reports is not reported by a later one.
 const TEXT_RULES: [Named; 6] = [
     ("base64", "binary data as text", texts::base64_in_text),
-    ("echo", "content that stands earlier already", texts::echoes),
+    ("echo", "content that was there before", texts::echoes),
     ("raw_log", "logs in full", texts::raw_logs),
     ("search_dump", "searches that return whole files", searches::search_dumps),
     ("unused_result", "tool results never used again", texts::unused_results),

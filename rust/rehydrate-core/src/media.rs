@@ -1,6 +1,6 @@
 //! The tokens of pictures and documents, from the beginnings of their bytes.
 //!
-//! Nothing is decoded but the header. Where the size is unknown, as behind an address, a medium counts [`UNSIZED_TOKENS`].
+//! Nothing is decoded but the header. Where the size is unknown, as at an address, a medium counts [`UNSIZED_TOKENS`].
 //!
 //! Which model is asked is unknown here, so each rule is that of the provider's current models; older ones scale a
 //! large picture down further, and bill less. Looked up on 2026-11-28, in part in what others wrote of the pages: an

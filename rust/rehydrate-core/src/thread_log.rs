@@ -112,7 +112,7 @@ impl<'a> Record<'a> {
             return Err(unreadable(format!("is of kind {}", row.kind), "", true));
         };
         let Some(members) = Spans(row.body).object() else {
-            return Err(unreadable(format!("is of kind {name} and no JSON object"), "", false));
+            return Err(unreadable(format!("is of kind {name} but isn't a JSON object"), "", false));
         };
         let record = Self { kind, time: row.time, body: row.body, members };
         for &(field, form) in fields {

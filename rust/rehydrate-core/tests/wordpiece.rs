@@ -297,8 +297,8 @@ fn a_bad_vocabulary_is_refused_with_its_line() {
     let message = |vocab: &str| WordPiece::from_vocab(vocab).err().expect("refused").to_string();
     assert!(message("a\nb\n").contains("[UNK]"));
     assert!(message("").contains("[UNK]"));
-    assert!(message("[UNK]\na\n##b\na\n").contains("line 4: token \"a\" stands on line 2 already"));
-    assert!(message("[UNK]\n##b\nb\n##b\n").contains("line 4: token \"##b\" stands on line 2 already"));
+    assert!(message("[UNK]\na\n##b\na\n").contains("line 4: token \"a\" is on line 2 already"));
+    assert!(message("[UNK]\n##b\nb\n##b\n").contains("line 4: token \"##b\" is on line 2 already"));
     assert!(message("[UNK]\n\na\n").contains("line 2 is empty"));
     let tokens = |count: u32| (0..count).map(|n| format!("t{n}\n")).chain(["[UNK]\n".into()]).collect::<String>();
     assert!(message(&tokens(65_535)).contains("line 65536: more than 65535 tokens"));

@@ -94,13 +94,13 @@ pub fn check_unicode(name: &str, text: &Bound<'_, PyString>) -> PyResult<()> {
     Err(refused(
         py,
         format!(
-            "{name} has a lone surrogate at character {start}, which is no Unicode; pass \
+            "{name} has a lone surrogate at character {start}, which isn't Unicode; pass \
              {name}.encode('utf-8', 'replace').decode()"
         ),
     ))
 }
 
-/// Refuse a value that can be no path.
+/// Refuse a value that can't be a path.
 #[pyfunction]
 pub fn check_path(name: &str, value: &Any<'_>, remedy: &str) -> PyResult<()> {
     let _running = Running::begin();

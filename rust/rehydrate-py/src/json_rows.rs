@@ -32,7 +32,7 @@ pub fn cell_text<'py>(cell: &Bound<'py, PyAny>, column: &str) -> PyResult<Bound<
 
 fn decoded<'a>(py: Python<'_>, subject: &str, bytes: &'a [u8]) -> PyResult<&'a str> {
     std::str::from_utf8(bytes)
-        .map_err(|error| refused(py, format!("{subject} is no UTF-8 from byte {} on; pass UTF-8", error.valid_up_to())))
+        .map_err(|error| refused(py, format!("{subject} isn't UTF-8 from byte {} on; pass UTF-8", error.valid_up_to())))
 }
 
 /// The content that a text should have.
@@ -44,10 +44,10 @@ struct Wanted {
 }
 
 const LIST: Wanted =
-    Wanted { subject: "messages", kind: "no JSON list", opening: b'[', remedy: "pass the JSON of a list of messages" };
+    Wanted { subject: "messages", kind: "a JSON list", opening: b'[', remedy: "pass the JSON of a list of messages" };
 const LINE: Wanted = Wanted {
     subject: "the line",
-    kind: "no JSON object",
+    kind: "a JSON object",
     opening: b'{',
     remedy: "pass an object with id and messages on each line",
 };
@@ -63,7 +63,7 @@ impl Wanted {
             if bytes.get(at) != Some(&self.opening) {
                 let (expected, opening) = (char::from(self.opening), at);
                 let why = format!("Expecting '{expected}' at character {opening}; {remedy}");
-                return Err(refused(py, format!("{subject} is {kind}: {why}")));
+                return Err(refused(py, format!("{subject} isn't {kind}: {why}")));
             }
             at
         };
@@ -80,7 +80,7 @@ impl Wanted {
         let Self { subject, kind, remedy, .. } = self;
         let raised = error.value(py);
         if let (Ok(why), Ok(at)) = (raised.getattr("msg"), raised.getattr("pos")) {
-            return refused(py, format!("{subject} is {kind}: {why} at character {at}; {remedy}"));
+            return refused(py, format!("{subject} isn't {kind}: {why} at character {at}; {remedy}"));
         }
         if error.is_instance_of::<PyRecursionError>(py) {
             return refused(py, format!("{subject} is nested too deeply; {remedy}"));

@@ -45,7 +45,7 @@ impl JsonStream {
         })
     }
 
-    /// Skips the rest of a line whose word was no JSON.
+    /// Skips the rest of a line whose word wasn't JSON.
     fn skip_line(&self) {
         self.core().skip_line();
     }

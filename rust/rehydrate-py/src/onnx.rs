@@ -86,7 +86,7 @@ impl OnnxModel {
     /// Vectors of texts, float32, row after row. `seconds` is the time that it may take.
     #[pyo3(signature = (texts, *, seconds))]
     fn embed<'py>(&self, py: Python<'py>, texts: Vec<Text>, seconds: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
-        // A duration too long to say is no limit.
+        // A duration too long to say means no limit.
         let deadline = seconds
             .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
             .and_then(|left| Instant::now().checked_add(left));

@@ -72,7 +72,7 @@ use draft::Speaker;
 pub use draft::{Draft, Named, Row, kind_of, role_named};
 pub use echoes::{Echoes, RowHashes};
 use facts::Notes;
-pub use fields::{Fields, is_list, listed, python, replace_texts, string_of, text_of, wrong_content};
+pub use fields::{ByList, Fields, is_list, listed, python, replace_texts, string_of, text_of, wrong_content};
 pub use gone_lines::{repeated, taken_back};
 pub use grouping::Units;
 pub use inputs::{input_texts, is_signed, with_texts};

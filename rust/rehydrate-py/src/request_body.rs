@@ -32,7 +32,7 @@ impl RequestBody {
     fn read(py: Python<'_>, raw: &[u8], key: String) -> PyResult<Self> {
         let _running = Running::begin();
         let Ok(text) = std::str::from_utf8(raw) else {
-            return Err(PyValueError::new_err("it is no UTF-8"));
+            return Err(PyValueError::new_err("it isn't UTF-8"));
         };
         let loads = py.import("json")?.getattr("loads")?;
         let (fields, items, mut spans) = (PyDict::new(py), PyList::empty(py), HashMap::new());
@@ -67,7 +67,7 @@ impl RequestBody {
         let opening = skip_blank(raw, 0);
         let end = if raw.get(opening) == Some(&b'{') { each_part(raw, opening, b'}', read_member)? } else { None };
         if end.is_none_or(|end| skip_blank(raw, end) < raw.len()) {
-            return Err(PyValueError::new_err("it is no JSON object, or there is more after it"));
+            return Err(PyValueError::new_err("it isn't a JSON object, or there is more after it"));
         }
         Ok(Self { text: text.to_owned(), key, spans, fields: fields.unbind(), items: items.unbind() })
     }
@@ -96,7 +96,7 @@ impl RequestBody {
             let given = given.filter(|given| !given.is_none());
             changes.push(match (self.spans.get("tools"), given.as_ref().map(|given| given.cast::<PyList>())) {
                 (Some(&(_, end)), Some(Ok(some))) if !some.is_empty() => (end - 1, end - 1, format!(",{tools}")),
-                (Some(_), Some(Err(_))) => return Err(PyValueError::new_err("its tools are no list")),
+                (Some(_), Some(Err(_))) => return Err(PyValueError::new_err("its tools aren't a list")),
                 (Some(&(start, end)), _) => (start, end, format!("[{tools}]")),
                 (None, _) => {
                     let inside = skip_blank(self.text.as_bytes(), 0) + 1;

@@ -27,7 +27,7 @@ const MOST: i64 = 1_000_000_000_000_000;
 const MOST_DIGITS: usize = 15;
 /// The beginning of the handles of sections that an answer had no room for.
 pub const REMAINDER_PREFIX: &str = "rest_";
-/// Sections that are trusted as much are no data of others.
+/// Sections that are trusted as much aren't data of others.
 const FULL_TRUST: f64 = 1.0;
 
 /// The query, the scope and the time range of a call of request_context; ``known`` are the names of its arguments.

@@ -52,9 +52,7 @@ pub fn parse_time_range<'py>(text: &Any<'py>, now: &Any<'py>, timezone: &Any<'py
         Ok(range) => return Ok(range),
         Err(Problem::Unreadable(why)) => why,
         // The arithmetic of datetime raised it.
-        Err(Problem::Python(error)) if is_out_of_range(text.py(), &error) => {
-            "it lies outside the years 1 to 9999".into()
-        }
+        Err(Problem::Python(error)) if is_out_of_range(text.py(), &error) => "it's outside the years 1 to 9999".into(),
         Err(Problem::Python(error)) => return Err(error),
     };
     let given = given.map_or(Ok(String::new()), |text| Ok::<_, PyErr>(format!("{} ", quoted(text, SHOWN)?)))?;

@@ -74,11 +74,11 @@ def test_arguments_of_a_hundred_thousand_brackets_are_unreadable_ones() -> None:
 @pytest.mark.parametrize("arguments", [DEEP, DEEP.encode(), '{"a":' * 100_000, "{"])
 def test_a_call_with_such_arguments_is_an_error_for_the_model(arguments: Any) -> None:
     call = ToolCall("openai_chat", "c", "f", arguments)
-    with pytest.raises(InvalidArgumentError, match="arguments of f are no JSON"):
+    with pytest.raises(InvalidArgumentError, match="arguments of f aren't JSON"):
         call.arguments()
     tools = {"f": Tool("f", "", {}, lambda **_: "ran")}
     result = anyio.run(run_tool, tools, call, None, ToolRunner())
-    assert result.is_error and "are no JSON" in result.content and len(result.content) < 1_000
+    assert result.is_error and "aren't JSON" in result.content and len(result.content) < 1_000
 
 
 def test_halves_of_surrogate_pairs_are_replaced() -> None:

@@ -40,7 +40,7 @@ def lost(run: Run) -> Iterator[str]:
     except AssertionError as error:
         yield str(error)
     ids = Counter(each.id for each in parts if each.kind == "call")
-    yield from (f"the call id {name} stands {n} times" for name, n in ids.items() if n > 1)
+    yield from (f"the call id {name} is there {n} times" for name, n in ids.items() if n > 1)
     ran = Counter(run.tools.calls)
     yield from (f"the tool of {tag} ran {times} times" for tag, times in ran.items() if times > 1)
     called = {_tag(each.text) for each in parts if each.kind == "call"}
@@ -62,7 +62,7 @@ def repeated(run: Run) -> Iterator[str]:
             items.update({f"{item}{part}" for item in section.provenance.items})
         for item, times in items.items():
             if times > 1:
-                yield f"prompt {number}: {item[:60]} stands {times} times"
+                yield f"prompt {number}: {item[:60]} is there {times} times"
         text = "\n".join(texts(sent.prompt.request))
         # A summary may quote what is brought back whole: the provider's holds user turns whole.
         summaries = [each for each in ir.sections if each.provenance.source == "summary"]

@@ -97,7 +97,7 @@ class Tools:
 
 
 class Sources:
-    """The sources of one run; each of `texts` may stand only once in a prompt."""
+    """The sources of one run; each of `texts` may be in a prompt only once."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self._plan = plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -280,7 +279,7 @@ def test_entries_of_the_conversation_are_found_by_when_they_were_said():
         ({"query": "a", "time_range": "2026-02-30"}, "2026-02-30"),
         ({"query": "a", "time_range": "someday"}, "last tuesday"),
         ({"query": "a", "limit": 3}, "there is no argument 'limit'"),
-        ("no json", "no JSON"),
+        ("no json", "aren't JSON"),
         ([1], "of type list"),
     ],
 )
@@ -457,15 +456,13 @@ def test_what_the_model_asked_for_goes_with_its_result_when_the_prompt_is_compac
     assert BILLING in jit.answer(call("billing webhook retries", "toolu_7")).content
 
 
-def test_it_never_takes_so_long_that_the_turn_waits_for_a_hanging_source():
+def test_the_turn_does_not_wait_for_a_source_that_hangs():
     release = threading.Event()
     context = Context([HydrationSource("slow", lambda request: release.wait(600))], timeout=0.001)
     jit = ContextJIT(context, timeout=0.05)
     context.prompt("hello")
-    started = time.monotonic()
     answered = jit.answer(call("billing"))
     release.set()
-    assert time.monotonic() - started < 60  # the source would have taken 600
     assert "slow gave no answer" in answered.content
 
 

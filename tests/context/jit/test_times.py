@@ -146,7 +146,7 @@ def test_a_text_names_a_range(text: str, meaning: str) -> None:
 )
 def test_past_counts_back_from_now_and_includes_it(text: str, back: timedelta | None) -> None:
     if back is None:
-        with pytest.raises(InvalidArgumentError, match="no time that is known"):
+        with pytest.raises(InvalidArgumentError, match="isn't a time that is known"):
             read(text)
         return
     now = datetime(2026, 8, 30, 12, 30, tzinfo=UTC)
@@ -236,22 +236,22 @@ def test_a_day_may_begin_after_midnight_where_the_clock_skips_it() -> None:
         ("17/02/2026", "write the date as 2026-02-17"),
         ("2026/02/17", "write the date as 2026-02-17"),
         ("17.02.2026", "write the date as 2026-02-17"),
-        ("2026-02-01/P3D", "'p3d' is no time that is known here"),
-        ("tomorrow", "'tomorrow' is no time that is known here"),
-        ("next week", "'next week' is no time"),
+        ("2026-02-01/P3D", "'p3d' isn't a time that is known here"),
+        ("tomorrow", "'tomorrow' isn't a time that is known here"),
+        ("next week", "'next week' isn't a time"),
         ("Monday, 17 february 2026", "2026-02-17 is a Tuesday"),
         ("last february 2026", "names a year and counts from today"),
         ("tuesday 14", "write the hour as 14:00"),
         ("today 14", "write the hour as 14:00"),
-        ("this", "'this' is no time"),
-        ("feb 16-20", "'feb 16-20' is no time"),
-        ("some day morning", "'some day morning' is no time"),
-        ("week of billing", "'week billing' is no time"),
-        ("3", "'3' is no time"),
-        ("1771286400", "is no time"),
-        ("billing", "'billing' is no time that is known here"),
-        ("2026-02-17; drop table", "is no time that is known here"),
-        ("\ud800", "is no time that is known here"),
+        ("this", "'this' isn't a time"),
+        ("feb 16-20", "'feb 16-20' isn't a time"),
+        ("some day morning", "'some day morning' isn't a time"),
+        ("week of billing", "'week billing' isn't a time"),
+        ("3", "'3' isn't a time"),
+        ("1771286400", "isn't a time"),
+        ("billing", "'billing' isn't a time that is known here"),
+        ("2026-02-17; drop table", "isn't a time that is known here"),
+        ("\ud800", "isn't a time that is known here"),
         ("a" * 1_000_000, f"1,000,000 characters long, {200} at most"),
     ],
 )

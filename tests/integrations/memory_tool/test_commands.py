@@ -209,7 +209,7 @@ def test_a_create_replaces_a_file_where_it_may(memory):
 
 
 # Keyed by the tool's answer, without the prefix that only the documentation has.
-def told(answer: str) -> str:
+def reported(answer: str) -> str:
     short = answer.removeprefix("Error: ").replace(" of lines of the file:", "")
     return short.rstrip(".").removesuffix(". Please provide a valid path").rstrip(".")
 
@@ -242,7 +242,7 @@ def test_the_sdks_own_file_tool_does_the_same_with_the_same_commands(files, tmp_
             expected, is_refused = twin.call(arguments), False
         except ToolError as error:
             expected, is_refused = str(error), True
-        assert (told(answer), is_error) == (told(str(expected)), is_refused), arguments
+        assert (reported(answer), is_error) == (reported(str(expected)), is_refused), arguments
         root = tmp_path / "twin"
         held = {
             f"/{file.relative_to(root).as_posix()}": file.read_bytes().decode()

@@ -6,9 +6,8 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from rehydrate._native import shown_url
 from rehydrate.context import Threads
 from rehydrate.errors import (
     InvalidArgumentError,
-    RehydrateError,
     StoreBusyError,
     StoreError,
     StoreReadOnlyError,
@@ -85,29 +83,21 @@ def test_objects_do_not_show_the_password(postgres: str):
         store.close()
 
 
-@contextmanager
-def _refused(match: str, kind: type[RehydrateError] = StoreError) -> Iterator[None]:
-    started = time.monotonic()
-    with pytest.raises(kind, match=match):
-        yield
-    assert time.monotonic() - started < 60  # no full wait
-
-
-def test_a_server_that_cannot_be_opened_is_reported_at_once_with_a_remedy(postgres: str):
-    with _refused("check the host and the port", StoreBusyError):
+def test_a_server_that_cannot_be_opened_is_reported_with_a_remedy(postgres: str):
+    with pytest.raises(StoreBusyError, match="check the host and the port"):
         Memory.open(DEAD)
-    with _refused("check the host and the port", StoreBusyError):
+    with pytest.raises(StoreBusyError, match="check the host and the port"):
         Memory.open("postgresql://app@no-such-host.invalid/none")
-    with _refused("create it with createdb"):
+    with pytest.raises(StoreError, match="create it with createdb"):
         Memory.open(f"{postgres}_missing")
-    with _refused("check the user and the password"):
+    with pytest.raises(StoreError, match="check the user and the password"):
         Memory.open(postgres.replace("postgres@", "nobody@"))
-    with _refused("it is PostgreSQL 14; use PostgreSQL 15"):
+    with pytest.raises(StoreError, match="it is PostgreSQL 14; use PostgreSQL 15"):
         verify_version(140_011, "postgresql://db")
     verify_version(150_000, "postgresql://db")
 
 
-def test_a_wrong_password_is_reported_at_once():
+def test_a_wrong_password_is_reported():
     with server("--fast") as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE with_password LOGIN PASSWORD '{PASSWORD}'")
         (file,) = connection.execute("SHOW hba_file").fetchone()
@@ -125,8 +115,8 @@ def test_a_wrong_password_is_reported_at_once():
                 if "check the user and the password" in str(error):
                     break
         else:
-            pytest.fail("a wrong password is not told")
-        with _refused("it has no memory tables"):
+            pytest.fail("a wrong password is not reported")
+        with pytest.raises(StoreError, match="it has no memory tables"):
             Memory.open(right, read_only=True)
 
 
@@ -136,7 +126,7 @@ def test_a_server_without_room_is_busy(postgres: str, opened: Callable[..., Memo
         connection.execute("DROP ROLE IF EXISTS few")
         connection.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
         url = postgres.replace("postgres@", "few@")
-        with psycopg.connect(url), _refused("raise max_connections", StoreBusyError):
+        with psycopg.connect(url), pytest.raises(StoreBusyError, match="raise max_connections"):
             PostgresStore(url, patience_seconds=0.3)
 
 

@@ -180,8 +180,8 @@ def test_an_error_of_the_server_repeats_no_text(postgres: str, opened: Callable[
         )
     with pytest.raises(StoreError) as raised:
         memory.add(text)
-    told = "".join(traceback.format_exception(raised.value))
-    assert text[:20] not in told
+    reported = "".join(traceback.format_exception(raised.value))
+    assert text[:20] not in reported
     assert "short" in str(raised.value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -178,10 +177,8 @@ def test_a_statement_that_takes_too_long_is_a_busy_store(postgres: str):
     from rehydrate.memory.postgres import PostgresStore
 
     store = PostgresStore(postgres, statement_seconds=0.2)
-    started = time.monotonic()
     with pytest.raises(StoreBusyError, match=r"took longer than 0\.2 s"):
         store._connections.read("a", lambda cursor: cursor.execute("SELECT pg_sleep(600)"))
-    assert time.monotonic() - started < 60
     store.close()
 
 

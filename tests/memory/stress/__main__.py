@@ -24,10 +24,10 @@ def main() -> None:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         Path(folder).chmod(0o755)  # an unprivileged user runs some of the tests
-        told = run_trials(
+        reported = run_trials(
             Path(folder), asked.trials, seed, lambda line: print(line, file=sys.stderr, flush=True)
         )
-    print(f"{told} (seed {seed}, {time.monotonic() - start:.0f} s)", file=sys.stderr)
+    print(f"{reported} (seed {seed}, {time.monotonic() - start:.0f} s)", file=sys.stderr)
     print("sound")
 
 

@@ -45,16 +45,16 @@ class Operation(NamedTuple):
     def line(self) -> bytes:
         first, *others = self.numbers
         is_row = self.kind == "add"
-        told = f"{first}+{len(others) + 1}" if is_row else ",".join(map(str, self.numbers))
-        return f"{self.space} {self.kind} {told}\n".encode()
+        said = f"{first}+{len(others) + 1}" if is_row else ",".join(map(str, self.numbers))
+        return f"{self.space} {self.kind} {said}\n".encode()
 
     @classmethod
     def of(cls, line: str) -> Operation:
-        space, kind, told = line.split()
+        space, kind, said = line.split()
         if kind == "add":
-            first, count = map(int, told.split("+"))
+            first, count = map(int, said.split("+"))
             return cls(space, kind, tuple(range(first, first + count)))
-        return cls(space, kind, tuple(map(int, told.split(","))))
+        return cls(space, kind, tuple(map(int, said.split(","))))
 
 
 def write_for_ever(
@@ -131,20 +131,20 @@ def run_and_kill(path: Path, seed: int, chance: random.Random) -> list[str]:
             threading.Event().wait()
         os._exit(2)
     os.close(theirs)
-    told = bytearray()
+    said = bytearray()
     # Moments soon after the start, during opening, are as likely as late ones.
     end = time.monotonic() + LONGEST_SECONDS * chance.random() ** 2
     while (left := end - time.monotonic()) > 0:
         if select.select([ours], [], [], left)[0]:
             if not (more := os.read(ours, 1 << 16)):
                 break
-            told += more
+            said += more
     os.kill(process, signal.SIGKILL)
     while more := os.read(ours, 1 << 16):
-        told += more
+        said += more
     os.close(ours)
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    lines = told.decode().splitlines()
+    lines = said.decode().splitlines()
     assert code == -signal.SIGKILL, f"the writer ended by itself with {code}: {lines[-3:]}"
     return lines
 

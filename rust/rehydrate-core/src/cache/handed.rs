@@ -23,6 +23,14 @@ impl<T: Default> Handed<T> {
         }
     }
 
+    /// Forget this thread's, and what the last helper left.
+    pub fn forget(&self) {
+        self.own.take();
+        if let Ok(mut left) = self.left.try_lock() {
+            *left = None;
+        }
+    }
+
     /// Leave it to the next helper.
     pub fn leave(&self) {
         if let Ok(mut left) = self.left.try_lock() {
@@ -39,7 +47,7 @@ mod tests {
     static HANDED_TO: Handed<Vec<u32>> = Handed::new(&OWN);
 
     #[test]
-    fn a_helper_goes_on_with_what_the_last_one_left() {
+    fn a_helper_goes_on_with_what_the_last_one_left_unless_it_is_forgotten() {
         let help = |word: u32| {
             std::thread::scope(|scope| {
                 let helper = scope.spawn(move || {
@@ -53,6 +61,8 @@ mod tests {
             })
         };
         assert_eq!((help(1), help(2)), (vec![1], vec![1, 2]));
+        HANDED_TO.forget();
+        assert_eq!(help(2), [2]);
         let _busy = HANDED_TO.left.lock().unwrap();
         assert_eq!(help(3), [3], "nobody waits");
     }

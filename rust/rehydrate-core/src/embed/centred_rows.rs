@@ -46,7 +46,7 @@ mod tests {
         for _ in 0..2 {
             let cosines = rows.cosines(vec![1.0, 1.0]);
             assert_eq!(cosines[..2], [1.0, -1.0]);
-            assert!(cosines[2].is_nan(), "a row of zeros is no opinion");
+            assert!(cosines[2].is_nan(), "a row of zeros isn't an opinion");
         }
     }
 }

@@ -97,7 +97,7 @@ impl WordPiece {
                     let (first, second) = (pair[0].1 + 1, pair[1].1 + 1);
                     let token = vocab.lines().nth(usize::from(pair[1].1)).unwrap_or_default();
                     return Err(Error::Model(format!(
-                        "vocabulary line {second}: token {token:?} stands on line {first} already"
+                        "vocabulary line {second}: token {token:?} is on line {first} already"
                     )));
                 }
             }

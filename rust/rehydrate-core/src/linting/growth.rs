@@ -67,7 +67,7 @@ static DATED: Pattern = Pattern::new(
     "",
 );
 
-const REMEDY: &str = "keep it as it is, put what is new behind the history (Context.add, or a dynamic section), and \
+const REMEDY: &str = "keep it as it is, put what is new after the history (Context.add, or a dynamic section), and \
                       what must be found later into memory";
 
 /// The system's text grows: from request to request, from one system message to the next, or as a journal does.
@@ -98,8 +98,8 @@ fn grown(versions: &[Text<'_>], of_what: &str) -> Vec<Finding> {
         return Vec::new();
     }
     let message = format!(
-        "the system prompt grew {times} times in {} {of_what}, from {} to {} tokens: each time all behind it is written \
-         anew",
+        "the system prompt grew {times} times in {} {of_what}, from {} to {} tokens: each time all after it is written \
+         again",
         versions.len(),
         grouped(first.tokens),
         grouped(last.tokens),

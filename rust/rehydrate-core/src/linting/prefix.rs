@@ -81,10 +81,9 @@ pub(super) fn unstable_prefix(subject: &Subject<'_>) -> Vec<Finding> {
         if let Some(found) = varying(text) {
             let written = grouped(after);
             let message = format!(
-                "'{found}' stands in front of everything: if it is another one in the next request, {written} tokens \
-                 are written anew"
+                "'{found}' is in front of everything: if it changes in the next request, {written} tokens are written again"
             );
-            let remedy = "move it behind the history (a dynamic section), or leave it out";
+            let remedy = "move it after the history (a dynamic section), or leave it out";
             findings.push(Finding::new(Severity::Warning, place, after, message, remedy));
         }
         after -= tokens;
@@ -180,7 +179,7 @@ pub(super) fn breakpoints(subject: &Subject<'_>) -> Vec<Finding> {
             findings.push(Finding::new(Severity::Info, segment.id, 0, message, remedy));
         }
         if segment.is_dynamic {
-            let message = "the breakpoint stands on what is another one each turn: it is written and never read";
+            let message = "the breakpoint is on what changes each turn: it is written and never read";
             let remedy = "put it at the end of what stays";
             findings.push(Finding::new(Severity::Warning, segment.id, end, message.to_owned(), remedy));
         }

@@ -157,7 +157,7 @@ pub(super) fn echoes(subject: &Subject<'_>) -> Vec<Finding> {
                 let others = places.len() - 1;
                 let is_scattered = others > 0 && (characters as f64) < 0.9 * size as f64;
                 let also = if is_scattered { format!(" and {others} more") } else { String::new() };
-                let message = format!("{:.0}% of {name} stands in {place}{also} already", 100.0 * share);
+                let message = format!("{:.0}% of {name} is in {place}{also} already", 100.0 * share);
                 let remedy = format!("leave a reference to {place} in its place (the pass remove_echoes)");
                 let tokens = (text.tokens as f64 * share) as i64;
                 findings.push(Finding::new(Severity::Warning, text.place, tokens, message, remedy));
@@ -296,7 +296,7 @@ mod tests {
         let second = Text { place: "history[1]", kind: PieceKind::ToolResult, tokens: 401, ..said(&again) };
         let found = echoes(&Subject { texts: vec![first, second], ..nothing() });
         assert_eq!((found.len(), found[0].tokens), (1, 401));
-        assert_eq!(found[0].message, "100% of a tool's result stands in history[0] already");
+        assert_eq!(found[0].message, "100% of a tool's result is in history[0] already");
     }
 
     #[test]

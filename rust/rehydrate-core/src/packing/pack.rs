@@ -55,7 +55,7 @@ impl Blocks<'_> {
     }
 
     /// The other blocks of `item`'s text.
-    fn beside(&self, item: usize, units: usize) -> impl Iterator<Item = usize> {
+    fn neighbours(&self, item: usize, units: usize) -> impl Iterator<Item = usize> {
         let block = item - units;
         let before = (block > 0 && self.text[block - 1] == self.text[block]).then(|| item - 1);
         let after = (block + 1 < self.text.len() && self.text[block + 1] == self.text[block]).then(|| item + 1);
@@ -80,7 +80,7 @@ impl Blocks<'_> {
 
     /// The change in the number of gaps with `item`: one more if it divides a gap, one less if it fills one.
     fn more_gaps(&self, item: usize, units: usize, kept: &[bool]) -> i64 {
-        i64::try_from(self.beside(item, units).filter(|&other| !kept[other]).count()).unwrap_or(2) - 1
+        i64::try_from(self.neighbours(item, units).filter(|&other| !kept[other]).count()).unwrap_or(2) - 1
     }
 
     /// The charge for the gaps of a unit's texts beyond their marks while nothing of them is kept.
@@ -343,7 +343,7 @@ impl Worths {
                 }
             } else {
                 // A block next to a kept one does not divide a gap: it has become cheaper.
-                for block in blocks.beside(item, units).filter(|&block| !pass.room.kept[block]) {
+                for block in blocks.neighbours(item, units).filter(|&block| !pass.room.kept[block]) {
                     queue.push(block, rate(&pass, block));
                 }
             }

@@ -113,7 +113,7 @@ pub fn violations(messages: &[Message]) -> Vec<Violation> {
                     };
                     ledger.call(id);
                     if !made.insert(id) {
-                        let end = "' stands twice in one message";
+                        let end = "' is in one message twice";
                         found.push(broken!(index, "duplicate_id", "tool call id '", id, end));
                     }
                     *open.entry(id) = (index, *is_settled);

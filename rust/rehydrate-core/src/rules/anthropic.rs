@@ -181,10 +181,10 @@ fn part_rules(index: usize, part: Part, cache_controls: usize, found: &mut Vec<V
         found.push(broken!(index, "too_many_cache_control", &what));
     }
     if is_empty {
-        found.push(broken!(index, "cache_control_on_empty_text", "cache_control stands on an empty text block"));
+        found.push(broken!(index, "cache_control_on_empty_text", "cache_control is on an empty text block"));
     }
     if part.is_thought {
-        found.push(broken!(index, "cache_control_on_thinking", "cache_control stands on a thinking block"));
+        found.push(broken!(index, "cache_control_on_thinking", "cache_control is on a thinking block"));
     }
 }
 
@@ -198,13 +198,13 @@ fn shape_rules(block: &Block, role: &Role, found: &mut Vec<Violation>) {
         found.push(broken!(index, "null_result_content", what));
     } else if block.kind == Kind::Document && *role == Role::Assistant {
         // From the user only (2026-10-21).
-        let what = "a document block stands in a message of the assistant's: send it in the user's";
+        let what = "a document block is in a message of the assistant's: send it in the user's";
         found.push(broken!(index, "misplaced_block", what));
     }
     if let Some((kind, is_call)) = block.kind.of_pair() {
         let (writer, key) = if is_call { (Role::Assistant, "id") } else { (Role::User, "tool_use_id") };
         if *role != writer {
-            let of = " block stands in a message of the ";
+            let of = " block is in a message of the ";
             found.push(broken!(index, "misplaced_block", "a ", kind, of, role.name(), "'s"));
         }
         if block.id.is_none() {

@@ -104,7 +104,7 @@ pub fn violations(messages: &[Message]) -> Vec<Violation> {
                 for id in ids(calls) {
                     ledger.call(id);
                     if waiting.get_mut(id).is_some() {
-                        let end = "' stands twice in one message";
+                        let end = "' is in one message twice";
                         found.push(broken!(index, "duplicate_id", "tool call id '", id, end));
                     }
                     *waiting.entry(id) = index;

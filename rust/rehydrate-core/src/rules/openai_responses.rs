@@ -100,7 +100,7 @@ fn message_rules(item: &Item, found: &mut Vec<Violation>) {
         found.push(broken!(item.index, "null_content_without_calls", "content is null"));
     }
     for part in misplaced {
-        let of = "' stands in a message of the ";
+        let of = "' is in a message of the ";
         found.push(broken!(item.index, "misplaced_block", "a part of type '", part, of, role, "'s"));
     }
 }

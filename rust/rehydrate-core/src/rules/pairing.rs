@@ -44,7 +44,7 @@ impl<'a> Pairing<'a> {
                     let end = "' must come before all other blocks";
                     self.found.push(broken!(block.index, "results_not_first", "the result of '", answer, end));
                 } else if holder != message.index {
-                    let end = format!("' must stand in message {holder}");
+                    let end = format!("' must be in message {holder}");
                     self.found.push(broken!(block.index, "results_not_together", "the result of '", answer, &end));
                 }
             }

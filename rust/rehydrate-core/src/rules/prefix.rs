@@ -43,7 +43,7 @@ pub fn violations(now: &Sent, before: &Sent, head: Option<&str>) -> Vec<Violatio
     let Some((first, reason)) = first else { return Vec::new() };
     let refused = now.thoughts[first..].iter().filter(|thought| thought.offset >= now.after_summary);
     let broken = |thought: &Thought| {
-        broken!(thought.index, "thinking_after_changed_prefix", "thinking behind a change: ", &reason)
+        broken!(thought.index, "thinking_after_changed_prefix", "thinking after a change: ", &reason)
     };
     refused.map(broken).collect()
 }
@@ -83,7 +83,7 @@ fn first_refused(now: &Sent, before: &Sent) -> Option<(usize, String)> {
                 if is_previous_new { previous } else { earlier.last().map(|last| last.text) }
             }
             Some(at) if earlier[at].offset - gone != offset => {
-                return Some((number, "what stood right before it is missing, or something came between".into()));
+                return Some((number, "what was right before it is missing, or something came between".into()));
             }
             Some(at) => {
                 seen = at + 1;
@@ -112,7 +112,7 @@ fn answers_another(
         return (!came_back).then_some("the end of what was sent is missing before it");
     }
     let is_later = first_answer.is_some_and(|first| first < offset);
-    (offset > was.len() && blocks.len() > was.len() && !is_later).then_some("what stands right before it was not sent")
+    (offset > was.len() && blocks.len() > was.len() && !is_later).then_some("what is right before it wasn't sent")
 }
 
 /// The place in the sent prompt where the blocks after the summary begin. None if they are not in it.

@@ -9,8 +9,8 @@ impl Prepared {
     /// Recency of each part: its message's.
     pub(crate) fn recency(&self) -> Vec<f64> {
         let Some(parts) = &self.parts else { return signals::recency(&self.messages) };
-        let wholes = self.messages.iter().zip(&parts.block).filter(|(_, block)| block.is_none());
-        let of_messages = signals::recency(&wholes.map(|(part, _)| part.clone()).collect::<Vec<_>>());
+        let whole = self.messages.iter().zip(&parts.block).filter(|(_, block)| block.is_none());
+        let of_messages = signals::recency(&whole.map(|(part, _)| part.clone()).collect::<Vec<_>>());
         parts.message.iter().map(|&message| of_messages[message]).collect()
     }
 
@@ -90,8 +90,8 @@ impl Prepared {
     /// Per unit its best message.
     pub(crate) fn best_of_units(&self, message_scores: &[f64]) -> Vec<usize> {
         let mut best: Vec<Option<usize>> = vec![None; self.units.len()];
-        let wholes = self.messages.iter().enumerate().filter(|&(index, _)| !self.is_block(index));
-        for (message, (_, part)) in wholes.enumerate() {
+        let whole = self.messages.iter().enumerate().filter(|&(index, _)| !self.is_block(index));
+        for (message, (_, part)) in whole.enumerate() {
             let so_far = &mut best[part.unit];
             if so_far.is_none_or(|other| message_scores[message] > message_scores[other]) {
                 *so_far = Some(message);

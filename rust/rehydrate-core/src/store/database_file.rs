@@ -42,7 +42,7 @@ const JOURNAL: &str = "-journal";
 pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     for ending in ["", "-wal", "-shm", JOURNAL] {
-        let file = files::beside(&path, ending);
+        let file = files::sibling(&path, ending);
         if files::is_special(&file) {
             return Err(schema::not_a_store(&file));
         }
@@ -55,7 +55,7 @@ pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
 /// SQLite also reads files next to the database. A journal may name a path, which SQLite removes when it has rolled the
 /// journal back; no journal of ours names one.
 pub(super) fn check_header(path: &Path) -> Result<()> {
-    let journal = files::beside(path, JOURNAL);
+    let journal = files::sibling(path, JOURNAL);
     if ends_in(&journal, NAMES_ANOTHER).map_err(|error| problem::io(&journal, &error))? {
         let remedy = "remove it, or take the store from who made it again";
         let problem = "the journal of somebody else names a file that would be removed";

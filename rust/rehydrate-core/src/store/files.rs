@@ -66,7 +66,7 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The file next to `path` whose name ends in `ending`.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
@@ -74,7 +74,7 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Whether SQLite's log holds anything.
 pub(super) fn has_log(path: &Path) -> bool {
-    beside(path, "-wal").metadata().is_ok_and(|data| data.len() > 0)
+    sibling(path, "-wal").metadata().is_ok_and(|data| data.len() > 0)
 }
 
 /// SQLite's name for a file that does not change.

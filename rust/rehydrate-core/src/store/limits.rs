@@ -108,35 +108,31 @@ pub fn beyond(mut candidates: Vec<Candidate>, items: i64, bytes: i64, limits: &L
 }
 
 impl WriteTransaction<'_> {
-    /// Keep the namespace within `limits`. Returns how many items became cold, and how many are gone.
+    /// Remove expired items, and keep the namespace within `limits`. Returns how many items became cold, and how many of
+    /// those beyond the limits are gone.
     pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
-        enforce(self, limits)
+        let expired = ids(self, "expires <= ?2", self.now_ms)?;
+        self.delete(&expired)?;
+        let (mut demoted, mut dropped) = (0, 0);
+        if let Some(age) =
+            limits.age_ms.filter(|age| self.now_ms.saturating_sub(self.namespace.aged_ms) >= HOUR_MS.min(age / 8))
+        {
+            self.namespace.aged_ms = self.now_ms;
+            let aged = ids(self, "tier = 1 AND created < ?2", self.now_ms.saturating_sub(age))?;
+            demoted += self.set_tier(&aged, Tier::Cold as u8)?;
+            let old = ids(self, "tier = 2 AND created < ?2", self.now_ms.saturating_sub(age.saturating_mul(2)))?;
+            dropped += self.delete(&old)?;
+        }
+        let (items, bytes) = (self.namespace.items, self.namespace.bytes);
+        if !(Amount { items, bytes }).is_within(Amount::of(limits)) {
+            let (cooled, gone) = beyond(candidates(self)?, items, bytes, limits);
+            demoted += self.set_tier(&cooled, Tier::Cold as u8)?;
+            dropped += self.delete(&gone)?;
+        }
+        self.namespace.demoted += demoted as i64;
+        self.namespace.dropped += dropped as i64;
+        Ok((demoted, dropped))
     }
-}
-
-/// Remove expired items, and demote and drop those beyond `limits`. Returns how many were demoted, and how many dropped.
-fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
-    let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
-    writing.delete(&expired)?;
-    let (mut demoted, mut dropped) = (0, 0);
-    if let Some(age) =
-        limits.age_ms.filter(|age| writing.now_ms.saturating_sub(writing.namespace.aged_ms) >= HOUR_MS.min(age / 8))
-    {
-        writing.namespace.aged_ms = writing.now_ms;
-        let aged = ids(writing, "tier = 1 AND created < ?2", writing.now_ms.saturating_sub(age))?;
-        demoted += writing.set_tier(&aged, Tier::Cold as u8)?;
-        let old = ids(writing, "tier = 2 AND created < ?2", writing.now_ms.saturating_sub(age.saturating_mul(2)))?;
-        dropped += writing.delete(&old)?;
-    }
-    let (items, bytes) = (writing.namespace.items, writing.namespace.bytes);
-    if !(Amount { items, bytes }).is_within(Amount::of(limits)) {
-        let (cooled, gone) = beyond(candidates(writing)?, items, bytes, limits);
-        demoted += writing.set_tier(&cooled, Tier::Cold as u8)?;
-        dropped += writing.delete(&gone)?;
-    }
-    writing.namespace.demoted += demoted as i64;
-    writing.namespace.dropped += dropped as i64;
-    Ok((demoted, dropped))
 }
 
 fn ids(writing: &WriteTransaction<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> {

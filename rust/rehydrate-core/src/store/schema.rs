@@ -149,7 +149,7 @@ pub(super) fn not_a_store(path: &Path) -> Error {
     problem::store(
         path,
         StoreProblem::NotAStore,
-        "this file is no store",
+        "this file isn't a store",
         "name a file of a store, or one that is not there yet",
     )
 }

@@ -118,7 +118,7 @@ pub(super) struct Folder {
 
 impl Folder {
     pub fn of(store: &Path, vectors: VectorIndex) -> Self {
-        Self { path: files::beside(store, FOLDER), vectors }
+        Self { path: files::sibling(store, FOLDER), vectors }
     }
 
     /// The segment in a file. None if it is missing, damaged, or not the one in the table.

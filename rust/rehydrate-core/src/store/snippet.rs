@@ -129,15 +129,15 @@ fn boundary(text: &str, from: usize) -> usize {
     let mut blank = None;
     while let Some((at, letter)) = letters.next() {
         let next_is_blank = letters.peek().is_none_or(|(_, next)| next.is_whitespace());
-        let behind = at + letter.len_utf8();
+        let after = at + letter.len_utf8();
         if letter == '\n' || matches!(letter, '。' | '！' | '？') {
-            return from + behind;
+            return from + after;
         }
         if matches!(letter, '.' | '!' | '?') && next_is_blank {
-            return from + behind + letters.peek().map_or(0, |(_, next)| next.len_utf8());
+            return from + after + letters.peek().map_or(0, |(_, next)| next.len_utf8());
         }
         if letter.is_whitespace() && blank.is_none() {
-            blank = Some(from + behind);
+            blank = Some(from + after);
         }
     }
     blank.unwrap_or(from)

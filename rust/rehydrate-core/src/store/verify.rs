@@ -90,7 +90,7 @@ impl Store {
                 file_bytes: 0,
             })
         })?;
-        let length = |ending: &str| super::files::beside(self.path(), ending).metadata().map_or(0, |data| data.len());
+        let length = |ending: &str| super::files::sibling(self.path(), ending).metadata().map_or(0, |data| data.len());
         stats.file_bytes = length("") + length("-wal");
         Ok(stats)
     }

@@ -136,7 +136,7 @@ pub(super) fn iso_day(text: &str) -> Result<i64> {
     let (year, week, day) = week_date(text).unwrap_or_default();
     let (year, week, day) = (year_of(year)?, number(week), day.map_or(1, number));
     if !(1..=weeks(year)).contains(&week) || !(1..=7).contains(&day) {
-        let why = format!(" is no week of the calendar: {year} has {} weeks, of 7 days", weeks(year));
+        let why = format!(" isn't a week of the calendar: {year} has {} weeks, of 7 days", weeks(year));
         return refused_text(&text.to_ascii_uppercase(), why);
     }
     Ok(first_week(year) + 7 * (week - 1) + day - 1)

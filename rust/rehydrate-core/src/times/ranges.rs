@@ -180,7 +180,7 @@ mod tests {
         for (text, expected) in [
             ("On the 17th of Feb., 2026", "One: 17 feb 2026, -"),
             ("2026-02-01 … today", "Between: 2026-02-01, today"),
-            ("2026-02-01–2026-02-17", "! 2026-02-01-2026-02-17 is no time that is known here"),
+            ("2026-02-01–2026-02-17", "! 2026-02-01-2026-02-17 isn't a time that is known here"),
             ("from monday until yesterday", "Between: monday, yesterday"),
             ("since last week", "Between: last week, -"),
             ("until today", "Between: -, today"),

@@ -39,7 +39,7 @@ pub enum Meaning {
 /// `Unreadable`, with the reason.
 pub(super) fn read_time(text: &str, now: i64) -> Result<Meaning> {
     if text.len() > MAX_BYTES {
-        return refused_text(text, " is no time that is known here");
+        return refused_text(text, " isn't a time that is known here");
     }
     let clock = Clock { now, today: now.div_euclid(DAY) };
     if let Some(day) = clock.day(text)? {
@@ -61,7 +61,7 @@ pub(super) fn read_time(text: &str, now: i64) -> Result<Meaning> {
     }
     match clock.time(text)? {
         Some(meaning) => Ok(meaning),
-        None => refused_text(text, " is no time that is known here"),
+        None => refused_text(text, " isn't a time that is known here"),
     }
 }
 
@@ -84,7 +84,7 @@ fn within_years(time: i64) -> Result<i64> {
 }
 
 fn outside<T>() -> Result<T> {
-    refused("it lies outside the years 1 to 9999")
+    refused("it's outside the years 1 to 9999")
 }
 
 /// Reads times as of one time of the zone's clock.
@@ -238,7 +238,7 @@ impl Clock {
             _ => return Ok(None),
         };
         match (count, Unit::of(unit)) {
-            (Some(0), Some(_)) => refused_text(text, " is no time at all; count from 1"),
+            (Some(0), Some(_)) => refused_text(text, " isn't a time; count from 1"),
             (Some(count), Some(unit)) => self.since(count, unit).map(Some),
             _ => Ok(None),
         }
@@ -307,7 +307,7 @@ impl Clock {
         let part = |name: &str| time.name(name).map(|part| part.as_str());
         let half = part("half");
         if !has_t && part("minute").is_none() && half.is_none() {
-            return refused_text(text, " is no time; write the hour as 14:00");
+            return refused_text(text, " isn't a time; write the hour as 14:00");
         }
         let [mut hour, minute, second] = ["hour", "minute", "second"].map(|name| part(name).map_or(0, number));
         if let Some(half) = half {
@@ -430,8 +430,8 @@ mod tests {
             ("past 30 minutes", "1800 s"),
             ("an hour ago", "around 3600 s, 3600 s"),
             ("2 weeks ago", "2026-02-02 00:00 to 2026-02-09 00:00"),
-            ("3000 years ago", "! it lies outside the years 1 to 9999"),
-            ("past 3000 years", "! it lies outside the years 1 to 9999"),
+            ("3000 years ago", "! it's outside the years 1 to 9999"),
+            ("past 3000 years", "! it's outside the years 1 to 9999"),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }
@@ -440,17 +440,17 @@ mod tests {
     #[test]
     fn what_is_not_a_time_is_refused_with_the_reason() {
         for (text, expected) in [
-            ("soon", "! soon is no time that is known here"),
+            ("soon", "! soon isn't a time that is known here"),
             ("2026-13", "! there is no month 13; months are 01 to 12"),
             ("30 feb", "! February 2024 has 29 days, no day 30"),
             ("monday 17 feb 2026", "! 2026-02-17 is a Tuesday"),
-            ("2026-w54", "! 2026-W54 is no week of the calendar: 2026 has 53 weeks, of 7 days"),
+            ("2026-w54", "! 2026-W54 isn't a week of the calendar: 2026 has 53 weeks, of 7 days"),
             ("today 25:00", "! today 25:00: the hours of a day are 00:00 to 23:59"),
-            ("last 0 days", "! last 0 days is no time at all; count from 1"),
-            ("999999 years ago", "! it lies outside the years 1 to 9999"),
+            ("last 0 days", "! last 0 days isn't a time; count from 1"),
+            ("999999 years ago", "! it's outside the years 1 to 9999"),
             ("today 08:00+99", "! no zone is +99 from UTC"),
-            ("2026-02-17é08", "! 2026-02-17é08 is no time that is known here"),
-            ("", "!  is no time that is known here"),
+            ("2026-02-17é08", "! 2026-02-17é08 isn't a time that is known here"),
+            ("", "!  isn't a time that is known here"),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }

@@ -55,7 +55,7 @@ impl Texts {
         let problem = |row| match self.bytes(row).map(std::str::from_utf8) {
             None => Some(format!("InvalidArgumentError: {column} is null; pass a text")),
             Some(Err(error)) => Some(format!(
-                "InvalidArgumentError: {column} is no UTF-8 from byte {} on; pass UTF-8",
+                "InvalidArgumentError: {column} isn't UTF-8 from byte {} on; pass UTF-8",
                 error.valid_up_to()
             )),
             Some(Ok(_)) => None,

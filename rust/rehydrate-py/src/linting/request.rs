@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use super::subject::classes;
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
-use crate::reading::{Fields, is_list, listed, mark_in_options, string_of, text_of};
+use crate::reading::{ByList, Fields, is_list, listed, mark_in_options, string_of, text_of};
 
 type Any<'py> = Bound<'py, PyAny>;
 
@@ -203,14 +203,23 @@ pub fn with_marks<'py>(blocks: &Any<'py>) -> PyResult<Any<'py>> {
 
 /// The number of cache marks on a tool, a block or an entry, and on its blocks.
 pub fn marks(value: &Any<'_>) -> PyResult<usize> {
-    marks_within(value, 0)
+    marks_within(&mut ByList::default(), value, 0)
 }
 
-fn marks_within(value: &Any<'_>, depth: usize) -> PyResult<usize> {
+fn marks_within<'py>(known: &mut ByList<'py, usize>, value: &Any<'py>, depth: usize) -> PyResult<usize> {
     let py = value.py();
     let Some(fields) = Fields::of(value) else {
-        let inside = if depth < DEEPEST_LIST { listed(Some(value))? } else { Vec::new() };
-        return inside.iter().try_fold(0, |sum, block| Ok(sum + marks_within(block, depth + 1)?));
+        if let Some(sum) = known.get(value, depth) {
+            return Ok(sum);
+        }
+        let mut sum: usize = 0;
+        if depth < DEEPEST_LIST && is_list(value) {
+            for block in listed(Some(value))? {
+                sum = sum.saturating_add(marks_within(known, &block, depth + 1)?);
+            }
+            known.keep(value, depth, sum);
+        }
+        return Ok(sum);
     };
     let mut own = false;
     for mark in &CACHE_MARKS {
@@ -220,5 +229,5 @@ fn marks_within(value: &Any<'_>, depth: usize) -> PyResult<usize> {
     let content = interned!(py, "content");
     let key = if fields.has(content)? { content } else { interned!(py, "message") };
     let inside = if depth < DEEPEST_MARK { fields.get(key)? } else { None };
-    Ok(usize::from(own) + inside.map_or(Ok(0), |inside| marks_within(&inside, depth + 1))?)
+    Ok(inside.map_or(Ok(0), |inside| marks_within(known, &inside, depth + 1))?.saturating_add(usize::from(own)))
 }

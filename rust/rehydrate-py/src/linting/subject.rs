@@ -371,7 +371,7 @@ fn sent(
     for ((number, entry), tokens) in entries.try_iter()?.enumerate().zip(sizes(conversation, entries)?) {
         parts.push((entry_name(number), tokens, marks(&entry?)?));
     }
-    let all = parts.iter().map(|(_, _, marks)| marks).sum();
+    let all = parts.iter().fold(0_usize, |sum, (_, _, marks)| sum.saturating_add(*marks));
     let segment = |(id, tokens, marks)| Segment { id, tokens, is_marked: marks > 0, is_dynamic: false };
     Ok((parts.into_iter().map(segment).collect(), all))
 }

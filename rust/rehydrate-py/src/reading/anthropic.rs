@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use rehydrate_core::conversation::PieceKind;
 
 use super::blocks::{At, Body};
+use super::draft::Speaker;
 use super::fields::{Fields, is_list};
 use super::pairs::{check_content, is_thought};
 use super::{Link, Read, speaker_of};
@@ -17,6 +18,16 @@ use crate::interned::interned;
 
 /// Read one message.
 pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
+    let (speaker, content) = speaker_and_content(body, raw)?;
+    body.add_content(content.as_ref(), PieceKind::Text, At::Root(None, "content"))?;
+    // A thought at the end of a message belongs to the assistant's next message: the API joins the two, and refuses a
+    // message that ends in a thought.
+    let link = if body.ends_in_thought { Link::Thought } else { Link::None };
+    Ok(Read { speaker, link })
+}
+
+/// The speaker and the content of a message of blocks, Converse's too.
+pub fn speaker_and_content<'py>(body: &Body, raw: &Bound<'py, PyAny>) -> PyResult<(Speaker<'py>, Content<'py>)> {
     let entry = Fields::needed(raw, body.index, String::new)?;
     let speaker = speaker_of(entry, body.index)?;
     let content = entry.get(interned!(raw.py(), "content"))?;
@@ -24,12 +35,10 @@ pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<R
         check_content(entry, body.index, content.as_ref())?;
         check_calls(entry, body.index)?;
     }
-    body.add_content(content.as_ref(), PieceKind::Text, At::Root(None, "content"))?;
-    // A thought at the end of a message belongs to the assistant's next message: the API joins the two, and refuses a
-    // message that ends in a thought.
-    let link = if body.ends_in_thought { Link::Thought } else { Link::None };
-    Ok(Read { speaker, link })
+    Ok((speaker, content))
 }
+
+type Content<'py> = Option<Bound<'py, PyAny>>;
 
 /// Whether a content begins with a thought.
 pub fn begins_with_thought(content: &Bound<'_, PyAny>) -> PyResult<bool> {

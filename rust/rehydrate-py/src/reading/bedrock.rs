@@ -9,12 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
-use super::anthropic::check_calls;
+use super::anthropic::speaker_and_content;
 use super::blocks::{At, Body};
 use super::fields::{Fields, is_list, listed, python};
-use super::pairs::check_content;
 use super::strings::Id;
-use super::{Link, Read, speaker_of};
+use super::{Link, Read};
 use crate::interned::{Interned, interned};
 
 /// The keys that give the kind of a block, in the order in which they are looked for.
@@ -51,13 +50,7 @@ pub enum Is {
 
 /// Read one message.
 pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<Read<'py>> {
-    let entry = Fields::needed(raw, body.index, String::new)?;
-    let speaker = speaker_of(entry, body.index)?;
-    let content = entry.get(interned!(raw.py(), "content"))?;
-    if content.is_none() || !entry.is_small(2) {
-        check_content(entry, body.index, content.as_ref())?;
-        check_calls(entry, body.index)?;
-    }
+    let (speaker, content) = speaker_and_content(body, raw)?;
     let path = body.places.is_some().then(|| PyTuple::new(raw.py(), ["content"])).transpose()?;
     let at = At::Root(path.as_ref(), "content");
     let (results, others) = read_content(body, content.as_ref(), PieceKind::Text, at)?;

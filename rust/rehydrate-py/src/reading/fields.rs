@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyMapping, PyString, PyTuple};
+use rustc_hash::FxHashMap;
 
 use super::checks::no_mapping;
 use super::langchain::is_langchain_message;
@@ -156,6 +157,26 @@ pub fn listed<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py,
     match value.filter(|value| is_list(value)) {
         Some(value) => value.try_iter()?.collect(),
         None => Ok(Vec::new()),
+    }
+}
+
+/// What was found in each list at a level, so that a list which an object holds many times over is searched once. The
+/// lists are held: while they are, nothing else has their addresses.
+pub struct ByList<'py, T>(FxHashMap<(usize, usize), (Bound<'py, PyAny>, T)>);
+
+impl<T> Default for ByList<'_, T> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<'py, T: Clone> ByList<'py, T> {
+    pub fn get(&self, list: &Bound<'py, PyAny>, level: usize) -> Option<T> {
+        self.0.get(&(list.as_ptr() as usize, level)).map(|(_, found)| found.clone())
+    }
+
+    pub fn keep(&mut self, list: &Bound<'py, PyAny>, level: usize, found: T) {
+        self.0.insert((list.as_ptr() as usize, level), (list.clone(), found));
     }
 }
 

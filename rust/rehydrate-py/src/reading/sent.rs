@@ -3,10 +3,11 @@ use blake2b_simd::Params;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use rehydrate_core::conversation::Role;
+use rehydrate_core::prompt_cache::MAX_MARKS;
 use rustc_hash::FxHashSet;
 
 use super::dicts::as_dicts;
-use super::fields::{Fields, is_list, listed, python, string_of, text_of};
+use super::fields::{ByList, Fields, is_list, listed, python, string_of, text_of};
 use super::json::{MAX_DEPTH, write_json};
 use super::strings::Id;
 use super::thinking::is_claudes_thinking;
@@ -70,20 +71,29 @@ fn without_lone_block<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyA
 #[pyfunction]
 pub fn unmarked<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
-    unmarked_within(value, DEEPEST_MARK)
+    unmarked_within(&mut ByList::default(), value, DEEPEST_MARK)
 }
 
-fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bound<'py, PyAny>> {
+/// The same up to a depth. `known` are the lists so far without their marks.
+fn unmarked_within<'py>(
+    known: &mut ByList<'py, Bound<'py, PyAny>>,
+    value: &Bound<'py, PyAny>,
+    levels: usize,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     if levels > 0 && is_list(value) {
+        if let Some(left) = known.get(value, levels) {
+            return Ok(left);
+        }
         let left = PyList::empty(py);
         for each in value.try_iter()? {
             let each = each?;
             // Converse's mark is a block of its own.
             if !Fields::of(&each).map_or(Ok(false), |block| block.has(interned!(py, "cachePoint")))? {
-                left.append(unmarked_within(&each, levels - 1)?)?;
+                left.append(unmarked_within(known, &each, levels - 1)?)?;
             }
         }
+        known.keep(value, levels, left.clone().into_any());
         return Ok(left.into_any());
     }
     let Some(fields) = Fields::of(value).filter(|_| levels > 0) else { return Ok(value.clone()) };
@@ -93,7 +103,7 @@ fn unmarked_within<'py>(value: &Bound<'py, PyAny>, levels: usize) -> PyResult<Bo
         match text_of(&shown).as_ref() {
             mark if CACHE_MARKS.contains(&mark) => {}
             // A call's input is the model's own, whatever the names of its fields.
-            "content" | "output" => left.set_item(name, unmarked_within(&each, levels - 1)?)?,
+            "content" | "output" => left.set_item(name, unmarked_within(known, &each, levels - 1)?)?,
             "providerOptions" => {
                 if let Some(options) = unmarked_options(&each)? {
                     left.set_item(name, options)?;
@@ -110,7 +120,7 @@ fn unmarked_options<'py>(options: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'
     let (py, Some(fields)) = (options.py(), Fields::of(options)) else { return Ok(Some(options.clone())) };
     let left = PyDict::new(py);
     for (name, each) in fields.items()? {
-        let inner = unmarked_within(&each, 1)?;
+        let inner = unmarked_within(&mut ByList::default(), &each, 1)?;
         if Fields::of(&inner).map_or(Ok(1), Fields::len)? > 0 {
             left.set_item(name, inner)?;
         }
@@ -128,32 +138,57 @@ pub fn mark_in_options<'py>(of: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, P
     Ok(anthropic.get(interned!(py, "cacheControl"))?.or(anthropic.get(interned!(py, "cache_control"))?))
 }
 
-/// The cache marks of a tool, a block, a content or a message; Converse's points too.
+/// The cache marks of a tool, a block, a content or a message; Converse's points too. Once they are as many as a
+/// provider takes, the lists in lists are not searched for more.
 #[pyfunction]
 pub fn marks_in<'py>(value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let _running = Running::begin();
-    let mut found = Vec::new();
-    add_marks(&mut found, value, DEEPEST_MARK)?;
-    Ok(found)
+    let mut marks = Marks::default();
+    marks.add(value, DEEPEST_MARK)?;
+    Ok(marks.found)
 }
 
-fn add_marks<'py>(found: &mut Vec<Bound<'py, PyAny>>, value: &Bound<'py, PyAny>, levels: usize) -> PyResult<()> {
-    let (py, Some(levels)) = (value.py(), levels.checked_sub(1)) else { return Ok(()) };
-    let Some(fields) = Fields::of(value) else {
-        return listed(Some(value))?.iter().try_for_each(|inner| add_marks(found, inner, levels));
-    };
-    if let Some(point) = fields.get(interned!(py, "cachePoint"))?.filter(|point| Fields::of(point).is_some()) {
-        found.push(point);
-        return Ok(());
+/// The marks found so far, and the lists without one.
+#[derive(Default)]
+struct Marks<'py> {
+    found: Vec<Bound<'py, PyAny>>,
+    without: ByList<'py, ()>,
+}
+
+impl<'py> Marks<'py> {
+    fn add(&mut self, value: &Bound<'py, PyAny>, levels: usize) -> PyResult<()> {
+        let (py, Some(levels)) = (value.py(), levels.checked_sub(1)) else { return Ok(()) };
+        let Some(fields) = Fields::of(value) else { return self.add_listed(value, levels) };
+        if let Some(point) = fields.get(interned!(py, "cachePoint"))?.filter(|point| Fields::of(point).is_some()) {
+            self.found.push(point);
+            return Ok(());
+        }
+        self.found.extend(fields.get(interned!(py, "cache_control"))?);
+        self.found.extend(mark_in_options(fields)?);
+        if (fields.kind()?.name() == "tool_result" || fields.has(interned!(py, "role"))?)
+            && let Some(content) = fields.get(interned!(py, "content"))?
+        {
+            self.add(&content, levels)?;
+        }
+        Ok(())
     }
-    found.extend(fields.get(interned!(py, "cache_control"))?);
-    found.extend(mark_in_options(fields)?);
-    if (fields.kind()?.name() == "tool_result" || fields.has(interned!(py, "role"))?)
-        && let Some(content) = fields.get(interned!(py, "content"))?
-    {
-        add_marks(found, &content, levels)?;
+
+    fn add_listed(&mut self, list: &Bound<'py, PyAny>, levels: usize) -> PyResult<()> {
+        if self.without.get(list, levels).is_some() {
+            return Ok(());
+        }
+        let before = self.found.len();
+        for each in listed(Some(list))? {
+            if self.found.len() >= MAX_MARKS {
+                return Ok(());
+            }
+            self.add(&each, levels)?;
+        }
+        if self.found.len() == before && is_list(list) {
+            self.without.keep(list, levels, ());
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// This index among a provider's messages, or the nearest one before it at which a section may be.

@@ -174,13 +174,13 @@ fn check_metadata(name: &str, metadata: &Any<'_>) -> PyResult<()> {
     }
     let kept = || {
         if !is_mapping {
-            return Err(PyValueError::new_err("it is no JSON object"));
+            return Err(PyValueError::new_err("it isn't a JSON object"));
         }
         let json = metadata_json(metadata)?;
         if py.import("json")?.call_method1("loads", (json,))?.eq(metadata)? {
             return Ok(());
         }
-        Err(PyValueError::new_err("it is no JSON object"))
+        Err(PyValueError::new_err("it isn't a JSON object"))
     };
     kept().map_err(|error: PyErr| {
         let is_its_own = error.is_instance_of::<PyTypeError>(py)

@@ -45,28 +45,15 @@ fn of_anthropic<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
     if let Ok(text) = content.cast::<PyString>() {
         return on_text(message, name, text, "text", mark);
     }
-    let mut blocks = listed(Some(&content))?;
-    for at in (0..blocks.len()).rev() {
-        let block = match blocks[at].cast::<PyString>() {
-            Ok(text) => dict!(py, "type": "text", "text": text).into_any(),
-            Err(_) => blocks[at].clone(),
-        };
-        let Some(fields) = Fields::of(&block).filter(|_| !is_claudes_thinking(&block).unwrap_or(false)) else {
-            continue;
-        };
-        let text = fields.get(interned!(py, "text"))?.filter(|text| text.is_truthy().unwrap_or(false));
+    let is_fit = |block: Fields<'_, 'py>| -> PyResult<bool> {
+        if is_claudes_thinking(block.as_any()).unwrap_or(false) {
+            return Ok(false);
+        }
+        let text = block.get(interned!(py, "text"))?.filter(|text| text.is_truthy().unwrap_or(false));
         let is_empty = || text.map_or(Ok(true), |text| PyResult::Ok(is_blank(&text_of(&string_of(&text)?))));
-        if fields.kind()?.name() == "text" && is_empty()? {
-            continue;
-        }
-        let made = mark(fields)?;
-        if made.is(&blocks[at]) {
-            return Ok(Some(message.as_any().clone()));
-        }
-        blocks[at] = made;
-        return message.with(name, PyList::new(py, blocks)?).map(Some);
-    }
-    Ok(None)
+        Ok(block.kind()?.name() != "text" || !is_empty()?)
+    };
+    on_last_fit(message, name, &content, Some("text"), is_fit, mark)
 }
 
 /// "Cache point cannot be inserted after reasoning block" (2026-07,
@@ -128,32 +115,20 @@ fn of_ai_sdk<'py>(message: Fields<'_, 'py>) -> Marked<'py> {
     };
     let name = interned!(py, "content");
     let content = message.get(name)?;
-    let Some(parts) = content.as_ref().filter(|content| is_list(content)) else {
-        let text = content.and_then(|content| content.cast_into::<PyString>().ok());
-        let is_fit = text.map_or_else(
-            || message.has(interned!(py, "role")).map(|has| !has),
-            |text| Ok(!is_blank(&text_of(&text))),
-        )?;
+    let Some(content) = content.as_ref().filter(|content| is_list(content)) else {
+        let text = content.as_ref().and_then(|content| content.cast::<PyString>().ok());
+        let is_fit = text
+            .map_or_else(|| message.has(interned!(py, "role")).map(|has| !has), |text| Ok(!is_blank(&text_of(text))))?;
         return if is_fit { mark(message).map(Some) } else { Ok(None) };
     };
     if mark_in_options(message)?.is_some() {
         return Ok(Some(message.as_any().clone()));
     }
-    let mut parts = listed(Some(parts))?;
-    for at in (0..parts.len()).rev() {
-        let Some(part) = Fields::of(&parts[at]) else { continue };
+    let is_fit = |part: Fields<'_, 'py>| -> PyResult<bool> {
         let text = part.text(interned!(py, "text"))?;
-        if !FIT.contains(&part.kind()?.name().as_ref()) || text.is_some_and(|text| is_blank(&text_of(&text))) {
-            continue;
-        }
-        let made = mark(part)?;
-        if made.is(&parts[at]) {
-            return Ok(Some(message.as_any().clone()));
-        }
-        parts[at] = made;
-        return message.with(name, PyList::new(py, parts)?).map(Some);
-    }
-    Ok(None)
+        Ok(FIT.contains(&part.kind()?.name().as_ref()) && !text.is_some_and(|text| is_blank(&text_of(&text))))
+    };
+    on_last_fit(message, name, content, None, is_fit, mark)
 }
 
 /// The roles whose parts can have a breakpoint of OpenAI's: the SDK's types for an assistant's parts have none.
@@ -205,6 +180,36 @@ fn with_breakpoint<'py>(
     }
     parts.push(mark(part)?);
     message.with(name, PyList::new(py, parts)?).map(Some)
+}
+
+/// A message with a mark on the last block of its content that can have one: itself if that has one already. A string
+/// among the blocks is a text block if there is a type for it.
+fn on_last_fit<'py>(
+    message: Fields<'_, 'py>,
+    name: &Bound<'py, PyString>,
+    content: &Bound<'py, PyAny>,
+    text_type: Option<&str>,
+    is_fit: impl Fn(Fields<'_, 'py>) -> PyResult<bool>,
+    mark: impl Fn(Fields<'_, 'py>) -> PyResult<Bound<'py, PyAny>>,
+) -> Marked<'py> {
+    let py = content.py();
+    let mut blocks = listed(Some(content))?;
+    for at in (0..blocks.len()).rev() {
+        let block = match (text_type, blocks[at].cast::<PyString>()) {
+            (Some(kind), Ok(text)) => dict!(py, "type": kind, "text": text).into_any(),
+            _ => blocks[at].clone(),
+        };
+        let Some(fields) = Fields::of(&block) else { continue };
+        if is_fit(fields)? {
+            let made = mark(fields)?;
+            if made.is(&block) {
+                return Ok(Some(message.as_any().clone()));
+            }
+            blocks[at] = made;
+            return message.with(name, PyList::new(py, blocks)?).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// A message whose content is one text, as a block with a mark. None for a blank one.

@@ -61,7 +61,7 @@ pub fn of_bedrock<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Re
 ///
 /// Those at the beginning become system blocks, but for one that is shown for a turn only or sets the effort: it goes to the
 /// first turn. A later one would change the beginning of the prompt, and all that is cached.
-/// So it becomes a user message in its place, or beside it where it would part a call from its results. One with more than
+/// So it becomes a user message in its place, or next to it where it would part a call from its results. One with more than
 /// texts, as of a tool that comes or goes, or that is shown for a turn only, stays a system message: only the models that take
 /// these among the others know such ones. If the API does not take it, it moves, which is noted.
 pub fn of_anthropic<'py>(py: Python<'py>, mut sent: Vec<Sent<'py>>) -> PyResult<Rendered<'py>> {
