@@ -266,8 +266,12 @@ class BackgroundCompactor:
         tokens = sum(entries.token_counts(index for index in history.indices if index < until))
         tokens += sum(section_tokens(each) for each in state.ir.sections if is_summary(each))
         most = int(MOST_OF_BUDGET * self._builder.budget.soft_tokens)
-        wanted = int(self._settings.size * sum(entries.token_counts(entries.indices(0, until))))
-        size = min(max(wanted, MIN_SUMMARY_TOKENS), most)
+        replaced = 0
+        for count in entries.token_counts(entries.indices(0, until)):
+            replaced += count
+            if self._settings.size * replaced > most:
+                break  # a longer thread has no longer summary
+        size = min(max(int(self._settings.size * replaced), MIN_SUMMARY_TOKENS), most)
         if tokens < 2 * size:
             return  # it would hardly make the prompt shorter
         job = _SummaryJob(until, state.compactions, tokens)
