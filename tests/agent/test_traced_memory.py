@@ -107,7 +107,7 @@ def test_texts_are_recorded_only_where_content_is_and_without_their_secrets(memo
         recorder = Recorder(content=content)
         traced = recorder.telemetry.trace_memory(memory)
         (added,) = traced.add(f"{STAGING} Its key is {KEY}.")
-        traced.search("staging")
+        traced.search(f"staging {KEY}")
         said = "".join(span.to_json() for span in recorder.spans)
         assert KEY not in said
         assert ("8443" in said) is content
@@ -119,7 +119,10 @@ def test_texts_are_recorded_only_where_content_is_and_without_their_secrets(memo
     (hit,) = json.loads(search["gen_ai.memory.records"])
     assert {name: hit[name] for name in record} == record
     assert hit.keys() == {"id", "content", "score"}
-    assert search["gen_ai.memory.query.text"] == "staging"
+    assert search["gen_ai.memory.query.text"] == memory.redactor(f"staging {KEY}").text
+    with pytest.raises(InvalidArgumentError, match="query is of type NoneType"):
+        traced.search(None)  # type: ignore[arg-type]
+    assert "gen_ai.memory.query.text" not in attributes(recorder.spans[-1])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -227,9 +230,19 @@ def test_a_memory_in_postgresql_is_traced_as_a_client(postgres: str) -> None:
         assert attributes(span)["server.port"] == urlsplit(postgres).port
 
 
-def test_a_store_on_a_server_is_a_client_span_with_its_address() -> None:
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("postgresql://memories@db.example/harbour", ("db.example", 5432)),
+        ("postgresql://memories@one.example:5433,two.example:5434/harbour", ("one.example", 5433)),
+        ("postgresql:///harbour", (None, None)),
+    ],
+)
+def test_a_store_on_a_server_is_a_client_span_with_its_address(
+    url: str, address: tuple[str | None, int | None]
+) -> None:
     class Store:
-        path = "postgresql://memories@db.example/harbour"
+        path = url
 
         def forget(self, handles: Any, *, namespace: str) -> int:
             raise StoreError(self.path, "it is down", "start it")
@@ -241,7 +254,7 @@ def test_a_store_on_a_server_is_a_client_span_with_its_address() -> None:
     (span,) = recorder.spans
     assert span.kind is SpanKind.CLIENT
     shown = attributes(span)
-    assert (shown["server.address"], shown["server.port"]) == ("db.example", 5432)
+    assert (shown.get("server.address"), shown.get("server.port")) == address
     assert shown["error.type"] == "rehydrate.errors.StoreError"
 
 

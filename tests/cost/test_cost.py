@@ -237,6 +237,7 @@ LONG = 10**5000
         (lambda: cost(Usage(1), 3), "price is of type int"),
         (lambda: cost(Usage(uncached=HUGE), Price(1, 1)), "uncached is 1000.*; pass a number of"),
         (lambda: prefix_report(row("ab"), row("b"), price=3), "price is of type int"),
+        (lambda: prefix_report(row("ab"), row("b"), ttl="9h"), "ttl is '9h'; choose one of"),
         (lambda: worth_compacting(HUGE, 1, expected_turns=1, price=PRICE), "before_tokens is 1000"),
         (lambda: worth_compacting(9, 1, expected_turns=HUGE, price=PRICE), "expected_turns is 10"),
         (lambda: worth_compacting(9, 1, expected_turns=1, price=3), "price is of type int"),
@@ -378,6 +379,19 @@ def test_the_report_reads_what_the_provider_says_of_its_cache():
     pending = {**response, "diagnostics": {"cache_miss_reason": None}}
     assert prefix_report(row("ab"), row("abc"), response=pending).diagnosis == ""
     assert prefix_report(row("ab"), row("abc")).billed is None
+
+
+@pytest.mark.parametrize("odd", ["later", [1], 7, {}, {"type": 3}, {"cache_missed_tokens": "x"}])
+def test_a_diagnosis_of_an_unknown_shape_says_nothing(odd: object) -> None:
+    for said in (
+        {"diagnostics": odd},
+        {"diagnostics": {"cache_miss_reason": odd}},
+        {"prompt_cache_diagnostics": odd},
+    ):
+        response = {"usage": {"input_tokens": 610}, **said}
+        report = prefix_report(row("ab"), row("abc"), response=response)
+        assert (report.diagnosis, report.missed_tokens) == ("", 0)
+        assert report.billed == Usage(uncached=610)
 
 
 def test_the_report_reads_the_diagnostics_of_openai_as_its_sdk_has_them():

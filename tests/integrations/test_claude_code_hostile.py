@@ -9,15 +9,17 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehydrate.integrations.claude_code import EVENTS, Home, Records
+from rehydrate.integrations.claude_code import EVENTS, Home, Records, answer
 from tests.integrations.claude_hooks import (
     MODULE,
+    PROJECT,
     SECRET,
     called,
     context_of,
@@ -135,6 +137,39 @@ def test_a_broken_transcript_is_read_around_and_no_secret_of_it_is_stored(tmp_pa
     assert not row.compacted.problems
     assert "src/deploy.py" in row.compacted.put_back
     assert not any("redacted" in name for name in row.compacted.names)
+
+
+def stored_by_a_hook(home: Path, transcript: Path) -> list[Any]:
+    """End the session, and return the ids of what is stored of it."""
+    environ = environment(home)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    answer("SessionEnd", payload(transcript), environ=environ, deadline=deadline)
+    with Home.of(environ).open_threads(PROJECT) as threads:
+        return [entry["uuid"] for entry in threads.read("s-1").entries]
+
+
+def test_a_line_is_stored_once_however_often_its_transcript_is_read(tmp_path: Path) -> None:
+    lines = [user(f"Ship part_{number} of the catalogue.", number) for number in range(4)]
+    names = [line["uuid"] for line in lines]
+    transcript = write_lines(tmp_path / "t.jsonl", lines)
+    assert stored_by_a_hook(tmp_path, transcript) == names
+    write_lines(transcript, lines[:2])  # it was written again
+    assert stored_by_a_hook(tmp_path, transcript) == names
+    write_lines(transcript, lines)
+    forgetting = sqlite3.connect(tmp_path / "data" / "hooks.db", isolation_level=None)
+    forgetting.execute("DELETE FROM transcripts")  # the hook was ended before it noted the offset
+    forgetting.close()
+    assert stored_by_a_hook(tmp_path, transcript) == names
+    elsewhere = write_lines(tmp_path / "moved.jsonl", [*lines, user("And part_9.", 9)])
+    assert stored_by_a_hook(tmp_path, elsewhere) == [*names, "u-9"]
+
+
+def test_a_line_that_cannot_be_stored_keeps_no_other_from_it(tmp_path: Path) -> None:
+    odd = called(1, "make")
+    odd["message"]["content"][0]["input"] = {"seconds": float("nan")}
+    lines = [user("Ship part_1.", 1), odd, user("Ship part_2.", 2)]
+    transcript = write_lines(tmp_path / "t.jsonl", lines)
+    assert stored_by_a_hook(tmp_path, transcript) == ["u-1", "u-2"]
 
 
 def test_of_a_huge_transcript_only_the_end_is_read(tmp_path: Path) -> None:

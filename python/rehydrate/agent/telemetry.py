@@ -328,12 +328,15 @@ class Telemetry:
         opened = token = None
         about: dict[str, AttributeValue] = {"gen_ai.memory.store.id": namespace or ""}
         try:
-            server = urlsplit(place) if "://" in place else None
-            if server is not None and server.hostname:
+            # A server's URL may name several hosts.
+            is_remote = "://" in place
+            first = urlsplit(place).netloc.partition(",")[0] if is_remote else ""
+            server = urlsplit(f"//{first}")
+            if server.hostname:
                 about["server.address"] = server.hostname
                 about["server.port"] = server.port or _POSTGRES_PORT
             outer = self._context.get_current()
-            opened = self._start(operation, "", outer, about, is_remote=server is not None)
+            opened = self._start(operation, "", outer, about, is_remote=is_remote)
             token = self._context.attach(self._trace.set_span_in_context(opened.span, outer))
         except Exception:
             self._log_failure()

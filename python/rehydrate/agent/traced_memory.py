@@ -91,7 +91,8 @@ class TracedMemory(Memory):
     ) -> list[Hit]:
         """Return the best matches: ``search_memory``."""
         with self._span("search_memory", namespace) as record:
-            record({}, lambda: {_QUERY: query})
+            if isinstance(query, str):
+                record({}, lambda: {_QUERY: self._redacted_name(query)})
             hits = super().search(
                 query, limit, namespace=namespace, fusion=fusion, vectors=vectors, **filters
             )

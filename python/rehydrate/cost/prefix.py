@@ -11,8 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate import _native
 from rehydrate._check import check_type
+<<<<<<< HEAD
 from rehydrate._text import notebook_html
 from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, price_of
+=======
+from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, check_ttl, price_of
+>>>>>>> s54-break
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
 
@@ -123,6 +127,7 @@ def prefix_report(
     >>> print(prefix_report(first, [rules._replace(digest="a2"), first[1]], price=Price(3, 15)))
     0 of 950 tokens are shared: system block rules changed, 50 tokens are written again ($0.0002)
     """
+    check_ttl(ttl)
     before, after = segments_of(previous), segments_of(current)
     is_other_model = _is_other_model(previous, current)
     shared = 0 if is_other_model else shared_segments(before, after)
@@ -167,14 +172,20 @@ def _read_response(response: Mapping[str, Any] | None) -> tuple[Usage | None, st
         raise InvalidArgumentError(
             "response has no usage; pass the whole answer, such as message.to_dict()"
         )
-    reason = (response.get("diagnostics") or {}).get("cache_miss_reason") or {}
-    missed = reason.get("cache_missed_input_tokens") or 0
-    diagnosis = reason.get("type") or ""
-    if found := response.get("prompt_cache_diagnostics"):
-        missed = found.get("cache_missed_tokens") or 0
-        diagnosis = found.get("reason") or found["type"]
-        diagnosis = "" if diagnosis == "cache_hit" else diagnosis
-    return Usage.billed(usage), str(diagnosis), int(missed)
+    reason = _fields(_fields(response.get("diagnostics")).get("cache_miss_reason"))
+    found = _fields(response.get("prompt_cache_diagnostics"))
+    missed = found.get("cache_missed_tokens") or reason.get("cache_missed_input_tokens")
+    diagnosis = found.get("reason") or found.get("type") or reason.get("type")
+    return (
+        Usage.billed(usage),
+        diagnosis if isinstance(diagnosis, str) and diagnosis != "cache_hit" else "",
+        missed if isinstance(missed, int) else 0,
+    )
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    """Return what a diagnosis says; one of a shape that is unknown says nothing."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _is_other_model(

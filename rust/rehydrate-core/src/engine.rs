@@ -285,7 +285,6 @@ impl Engine {
         self.shown.clear();
         self.vectors.clear();
         wordpiece::HANDED.forget();
-        #[cfg(feature = "bpe")]
         crate::tokens::HANDED.iter().for_each(|words| words.forget());
     }
 

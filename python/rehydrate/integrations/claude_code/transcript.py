@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import stat
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._native import (
     TranscriptReader,
@@ -16,10 +17,12 @@ from rehydrate._native import (
     said_in,
     taken_back,
 )
+from rehydrate.errors import UnreadableIRError
 from rehydrate.integrations.claude_code.home import Home
 
 if TYPE_CHECKING:
     from rehydrate.context import ContextStore
+    from rehydrate.context.stored import GrowingThread
     from rehydrate.integrations.claude_code.home import Records
     from rehydrate.integrations.mcp_server.session_index import Agent
     from rehydrate.memory.items import MemoryItem
@@ -85,14 +88,19 @@ class Session(NamedTuple):
         reader = TranscriptReader(path, offset, skips=skips)
         with self.home.open_threads(self.project) as threads:
             thread = GrowingThread(threads.native, self.project, self.id, self.agent, time.time)
-            known_lines = {entry.get("uuid") for entry in thread.entries.all()}
+            known_lines = {entry["uuid"] for entry in thread.entries.all() if "uuid" in entry}
             while reader.offset < size and time.monotonic() < deadline:
                 before = reader.offset
                 ancestor = partial(known_ancestor, path=path, before=before, known=known_lines)
-                entries = said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
-                known_lines.update(entry.get("uuid") for entry in entries)
-                if entries:
-                    thread.add([redactor.inside(entry) for entry in entries])
+                # A transcript is read again if it was written again, if another hook read it at the
+                # same time, and if one was ended before it noted the offset.
+                entries = [
+                    redactor.inside(entry)
+                    for entry in said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
+                    if entry.get("uuid") not in known_lines
+                ]
+                known_lines.update(entry["uuid"] for entry in entries if "uuid" in entry)
+                _add(thread, entries)
                 records.note_offset(str(path), reader.offset, reader.skips)
                 if reader.is_at_end or reader.offset == before:
                     break
@@ -116,6 +124,16 @@ class Session(NamedTuple):
 
         with self.home.open_threads(self.project) as threads:
             return ThreadReader(threads, self.id).whole(handle)
+
+
+def _add(thread: GrowingThread, entries: Sequence[Any]) -> None:
+    """Add entries; those that cannot be stored, of a damaged transcript, are left out."""
+    try:
+        if entries:
+            thread.add(entries)
+    except UnreadableIRError:
+        for entry in entries if len(entries) > 1 else ():
+            _add(thread, [entry])
 
 
 def source_of(session: str) -> str:
