@@ -11,12 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate import _native
 from rehydrate._check import check_type
-<<<<<<< HEAD
 from rehydrate._text import notebook_html
-from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, price_of
-=======
 from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, check_ttl, price_of
->>>>>>> s54-break
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment, shared_segments, tokens_of
 
