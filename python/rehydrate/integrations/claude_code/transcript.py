@@ -92,15 +92,11 @@ class Session(NamedTuple):
             while reader.offset < size and time.monotonic() < deadline:
                 before = reader.offset
                 ancestor = partial(known_ancestor, path=path, before=before, known=known_lines)
-                # A transcript is read again if it was written again, if another hook read it at the
-                # same time, and if one was ended before it noted the offset.
-                entries = [
-                    redactor.inside(entry)
-                    for entry in said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
-                    if entry.get("uuid") not in known_lines
-                ]
-                known_lines.update(entry["uuid"] for entry in entries if "uuid" in entry)
-                _add(thread, entries)
+                said = said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
+                # A hook that was ended, or another file, makes it read lines a second time.
+                entries = [each for each in said if each.get("uuid") not in known_lines]
+                known_lines.update(each["uuid"] for each in entries if "uuid" in each)
+                _add(thread, [redactor.inside(entry) for entry in entries])
                 records.note_offset(str(path), reader.offset, reader.skips)
                 if reader.is_at_end or reader.offset == before:
                     break
@@ -127,7 +123,7 @@ class Session(NamedTuple):
 
 
 def _add(thread: GrowingThread, entries: Sequence[Any]) -> None:
-    """Add entries; those that cannot be stored, of a damaged transcript, are left out."""
+    """Add entries, without those that cannot be stored."""
     try:
         if entries:
             thread.add(entries)
