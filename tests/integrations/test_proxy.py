@@ -16,6 +16,8 @@ import httpx
 import openai
 import pytest
 
+pytest.importorskip("starlette", reason="the server of the proxy is not installed")
+
 from rehydrate._native import RequestBody
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.host_thread import HostThread

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+pytest.importorskip("starlette", reason="the server of the proxy is not installed")
+
 from rehydrate._native import Replies, RequestBody, RequestItem, with_exchanges
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.proxy import Shortener

@@ -16,6 +16,9 @@ import anthropic
 import httpx
 import openai
 import pytest
+
+pytest.importorskip("starlette", reason="the server of the proxy is not installed")
+
 import uvicorn
 
 from rehydrate.integrations.proxy import Shortener

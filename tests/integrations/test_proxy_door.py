@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+pytest.importorskip("starlette", reason="the server of the proxy is not installed")
+
 from rehydrate.integrations.proxy.client_request import ClientRequest
 from tests.integrations.proxied import Served, chat_body, echoing, served
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("starlette", reason="the server of the proxy is not installed")
+
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.proxy import Outcome, Shortener, shortening
 from tests.integrations.proxied import GPT

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 pytest.importorskip("opentelemetry.sdk")
+pytest.importorskip("starlette", reason="the server of the proxy is not installed")
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
