@@ -27,8 +27,8 @@ LIMITS = {
     "hash; sharing one scan would save passes over memory, not the work in each",
     "cold, two threads": "Only new texts are read by two threads; features, scores and packing run "
     "on one",
-    "warm": "The call is stateless: every dict is read again (the row below), every text is hashed "
-    "again, and features, scores and packing are worked out again",
+    "warm": "The call is stateless: features, scores and packing are worked out again (`select` is "
+    "two fifths with a query), every text is hashed and every dict read again (the row below)",
 }
 
 
