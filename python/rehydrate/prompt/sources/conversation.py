@@ -88,7 +88,7 @@ def conversation(
         of_units, problems = _relevances(read, request.query, choice, deadline)
         if request.time_range is not None:
             of_units = _in_time_range(request.time_range, units, times, of_units)
-        relevant = filter(of_units.__getitem__, read.candidates)
+        relevant = (index for index in read.candidates if of_units[index] > 0)
         ranked = sorted(relevant, key=of_units.__getitem__, reverse=True)
         chosen = sorted(_best_fitting(ranked[:limit], read, max_tokens))
         sections = [
