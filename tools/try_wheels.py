@@ -114,7 +114,7 @@ except ModelError as error:
 else:
     raise AssertionError("onnxruntime is still there")
 """
-"""What a wheel does whose platform has no onnxruntime."""
+"""A program that a wheel without onnxruntime must run."""
 
 RPC = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n'
 
