@@ -10,16 +10,26 @@ from tools.check_wheel import contents, names
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check the named files; with `--release TAG` also that no file of a release is missing."""
+    """Check the named files.
+
+    With `--release TAG` also that no file of a release is missing, with `--compiled FILE` that the
+    sdist has each source that the compiler read.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument(
         "--release", metavar="TAG", help="the tag that all of them are published by"
     )
+    parser.add_argument(
+        "--compiled", metavar="FILE", type=Path, help="what cargo wrote of a build: lib*.d"
+    )
     asked = parser.parse_args(arguments)
     version = contents.project_version()
+    read = contents.sources_read(asked.compiled) if asked.compiled else set()
     problems = [
-        f"{file.name}: {problem}" for file in asked.files for problem in _problems(file, version)
+        f"{file.name}: {problem}"
+        for file in asked.files
+        for problem in _problems(file, version, read)
     ]
     if asked.release is not None:
         reported = [file.name for file in asked.files]
@@ -31,9 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     return bool(problems)
 
 
-def _problems(file: Path, version: str) -> list[str]:
+def _problems(file: Path, version: str, read: set[str]) -> list[str]:
     if file.name.endswith(".tar.gz"):
-        return list(contents.sdist_problems(file))
+        return list(contents.sdist_problems(file, read))
     return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file)]
 
 
