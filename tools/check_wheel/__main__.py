@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from tools.check_wheel import contents, names
+from tools.wheel_manifest import Release
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,10 +20,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     asked = parser.parse_args(arguments)
     version = contents.project_version()
+    release = Release.of(os.environ)
     problems = [
-        f"{file.name}: {problem}" for file in asked.files for problem in _problems(file, version)
+        f"{file.name}: {problem}"
+        for file in asked.files
+        for problem in _problems(file, version, release)
     ]
     if asked.release is not None:
+        if release is None:
+            problems.append("no variable of GitHub names a tag, so the addresses aren't checked")
         reported = [file.name for file in asked.files]
         problems += names.release_problems(reported, asked.release, version)
     for problem in problems:
@@ -31,10 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     return bool(problems)
 
 
-def _problems(file: Path, version: str) -> list[str]:
+def _problems(file: Path, version: str, release: Release | None) -> list[str]:
     if file.name.endswith(".tar.gz"):
-        return list(contents.sdist_problems(file))
-    return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file)]
+        return list(contents.sdist_problems(file, release))
+    return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file, release)]
 
 
 if __name__ == "__main__":
