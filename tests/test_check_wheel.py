@@ -9,6 +9,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ import yaml
 from tools.check_wheel import contents, names
 from tools.check_wheel.__main__ import main
 from tools.check_wheel.names import ABIS, PLATFORMS, WheelName, requires_onnxruntime
-from tools.distributions import OTHERS, files
+from tools.distributions import ALL, OTHERS, files, folder, manifest
 from tools.release_notes import notes
-from tools.wheel_manifest import without_onnxruntime
+from tools.wheel_manifest import Release, name_addresses, without_onnxruntime
 
 VERSION = contents.project_version()
 INFO = f"rehydrate-{VERSION}.dist-info/"
@@ -119,6 +120,57 @@ def test_the_manifest_of_a_wheel_without_onnxruntime_is_the_same_but_for_that():
     assert lean == whole
     with pytest.raises(SystemExit, match="not one line"):
         without_onnxruntime("[project]\n")
+
+
+RELEASE = {
+    "GITHUB_REF_TYPE": "tag",
+    "GITHUB_REF_NAME": f"v{VERSION}",
+    "GITHUB_SERVER_URL": "https://git.example",
+    "GITHUB_REPOSITORY": "owner/name",
+}
+
+
+def test_a_release_names_the_addresses_of_its_repository_in_manifests_and_readme(tmp_path):
+    release = Release.of(RELEASE)
+    assert release is not None and Release.of({**RELEASE, "GITHUB_REF_TYPE": "branch"}) is None
+    for name in ALL:
+        folder(name, tmp_path).mkdir(parents=True, exist_ok=True)
+        copy(folder(name) / "pyproject.toml", folder(name, tmp_path))
+    copy(ROOT / "README.md", tmp_path)
+    name_addresses(release, tmp_path)
+    for name in ALL:
+        text = (folder(name, tmp_path) / "pyproject.toml").read_text(encoding="utf-8")
+        project = tomllib.loads(text)["project"]
+        assert project.pop("urls") == release.urls
+        assert project == manifest(name)["project"]
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert not contents._RELATIVE.search(readme)
+    link = r"(!?)\[[^]]*\]\(https://git.example/owner/name/(\w+)/([^/]+)/(.+?)[#)]"
+    made = re.findall(link, readme)
+    assert len(made) > 50
+    for mark, way, tag, file in made:
+        assert (way, tag) == ("raw" if mark else "blob", f"v{VERSION}")
+        assert (ROOT / file).is_file(), file
+    assert {"before_after.svg", "ask_back.svg"} <= {Path(file).name for *_, file in made}
+
+
+def test_a_wheel_of_a_release_has_the_addresses(tmp_path, capsys, monkeypatch):
+    files = sound()
+    for name, value in RELEASE.items():
+        monkeypatch.setenv(name, value)
+    assert main([str(pack(tmp_path, files))]) == 1
+    assert "Project-URL is [], expected ['Changelog, https://git.exa" in capsys.readouterr().err
+    release = Release.of(RELEASE)
+    assert release is not None
+    urls = "".join(f"Project-URL: {name}, {url}\n" for name, url in release.urls.items())
+    files[INFO + "METADATA"] = urls.encode() + files[INFO + "METADATA"]
+    assert main([str(pack(tmp_path, files))]) == 0
+    files[INFO + "METADATA"] += b"The [glossary](docs/glossary.md).\n"
+    assert main([str(pack(tmp_path, files))]) == 1
+    assert "a relative link: ](docs/glossary.md)" in capsys.readouterr().err
+    monkeypatch.delenv("GITHUB_REF_TYPE")
+    assert main(["--release", f"v{VERSION}", str(tmp_path / NAME)]) == 1
+    assert "no variable of GitHub names a tag" in capsys.readouterr().err
 
 
 def test_a_wheel_as_it_should_be_passes(tmp_path, capsys):
@@ -243,7 +295,7 @@ def test_an_sdist_has_what_it_takes_to_build_and_nothing_built(tmp_path):
         with tarfile.open(path, "w:gz") as sdist:
             for file in sorted(files):
                 sdist.addfile(tarfile.TarInfo(f"rehydrate-{VERSION}/{file}"), io.BytesIO())
-        return list(contents.sdist_problems(path, read))
+        return list(contents.sdist_problems(path, read=read))
 
     whole = {*contents.NEEDED_TO_BUILD, *(f"python/{name}" for name in contents.package_files())}
     assert problems(whole) == []
@@ -321,9 +373,9 @@ def test_what_is_installed_for_the_tests_is_what_the_project_pins():
         assert f'"{package}"' in PROJECT
     assert f'"maturin=={WORKFLOW["env"]["MATURIN"]}"' in PROJECT
     assert f'"hatchling=={WORKFLOW["env"]["HATCHLING"]}"' in PROJECT
-    for folder in ("hosts", "lab", "postgres"):
-        manifest = (ROOT / "python" / folder / "pyproject.toml").read_text(encoding="utf-8")
-        assert f'"hatchling=={WORKFLOW["env"]["HATCHLING"]}"' in manifest
+    for name in OTHERS:
+        text = (folder(name) / "pyproject.toml").read_text(encoding="utf-8")
+        assert f'"hatchling=={WORKFLOW["env"]["HATCHLING"]}"' in text
 
 
 @pytest.mark.parametrize("job", ["wheel", "pure", "sdist", "publish"])

@@ -13,10 +13,14 @@ OTHERS = ("rehydrate_hosts", "rehydrate_lab", "rehydrate_postgres")
 ALL = (CORE, *OTHERS)
 
 
+def folder(name: str, root: Path = ROOT) -> Path:
+    """Return the folder with the pyproject.toml of a distribution, in a tree."""
+    return root if name == CORE else root / "python" / name.removeprefix("rehydrate_")
+
+
 def manifest(name: str) -> dict[str, Any]:
     """Return the pyproject.toml of a distribution."""
-    folder = ROOT if name == CORE else ROOT / "python" / name.removeprefix("rehydrate_")
-    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((folder(name) / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def rooms(name: str) -> list[str]:

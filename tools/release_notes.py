@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 
 from tools.distributions import ROOT
+from tools.wheel_manifest import Release
 
 
 def notes(changelog: str, version: str) -> str:
@@ -20,4 +22,6 @@ def notes(changelog: str, version: str) -> str:
 
 if __name__ == "__main__":
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if release := Release.of(os.environ):
+        text = release.absolute(text)
     sys.stdout.write(notes(text, sys.argv[1].removeprefix("v")))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -98,6 +99,13 @@ def test_each_adapter_is_there_and_each_is_checked():
     assert modules - NO_HOSTS == checked
 
 
+def test_each_adapter_has_the_names_that_the_doctor_loads():
+    for name in [name for names in ADAPTERS.values() for name in names]:
+        found = find_spec(f"rehydrate.integrations.{name}")
+        assert found is not None and found.origin is not None
+        assert "__all__" in Path(found.origin).read_text(encoding="utf-8"), name
+
+
 def test_each_host_is_of_an_extra_with_bounds():
     hosts = tomllib.loads((ROOT / "python/hosts/pyproject.toml").read_text(encoding="utf-8"))
     assert set(ADAPTERS) <= set(hosts["project"]["optional-dependencies"])
@@ -186,6 +194,7 @@ def test_an_unknown_command_is_one_line(run):
         (["memory", "list", "--oldestfirst"], "rehydrate memory list", "--oldest-first"),
         (["compact", "chat.json", "--budgt=3k"], "rehydrate compact", "--budget"),
         (["compact", "chat.json", "--scoring", "balanc"], "rehydrate compact", "balanced"),
+        (["codex"], "rehydrate", ""),
     ],
 )
 def test_a_mistyped_word_is_answered_with_the_nearest(run, arguments, where, meant):

@@ -70,7 +70,7 @@ def loaded(monkeypatch, tmp_path) -> list[SimpleNamespace]:
     """The models loaded, in place of ONNX Runtime, which the timing does not need."""
     made: list[SimpleNamespace] = []
 
-    def load_model(name: str, *, precision: str, threads: int) -> SimpleNamespace:
+    def load_model(name: Path, *, precision: str, threads: int) -> SimpleNamespace:
         model = SimpleNamespace(precision=precision, threads=threads, seen=[])
 
         def embed(texts: Sequence[str]) -> np.ndarray:
@@ -85,7 +85,18 @@ def loaded(monkeypatch, tmp_path) -> list[SimpleNamespace]:
     module.load_model = load_model  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "rehydrate.embedding.onnx", module)
     monkeypatch.setenv("REHYDRATE_HOME", str(tmp_path / "home"))
+    manifest = tmp_path / "home" / "models" / "tiny" / "rehydrate.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{}")
     return made
+
+
+def test_bench_does_not_ask_the_hub_for_a_mistyped_name(loaded, monkeypatch, tmp_path, capfd):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert cli.main(["model", "bench", "tinny"]) == 2
+    assert "'tinny' isn't a model here" in capfd.readouterr().err
+    assert not loaded
 
 
 def test_bench_times_every_precision_and_thread_count_next_to_the_built_in_model(loaded, capfd):
@@ -119,7 +130,7 @@ def test_bench_times_the_one_precision_that_is_there_and_calls_it_by_its_name(ru
 
 
 def test_bench_never_shows_a_model_the_same_text_twice(loaded, capfd):
-    assert cli.main(["model", "bench", "any/model", "--threads", "1", "--rounds", "3"]) == 0
+    assert cli.main(["model", "bench", "tiny", "--threads", "1", "--rounds", "3"]) == 0
     for model in loaded:
         assert len(model.seen) == 1 + 3 * 32
         assert len(set(model.seen)) == len(model.seen)
@@ -137,10 +148,10 @@ def test_bench_takes_the_texts_of_a_conversation(loaded, write, capfd):
     ]
     path = str(write("talk.json", messages))
     arguments = ["--precision", "int8", "--threads", "1", "--rounds", "1"]
-    assert cli.main(["model", "bench", "any/model", path, *arguments]) == 0
+    assert cli.main(["model", "bench", "tiny", path, *arguments]) == 0
     assert loaded[0].seen[1:] == ["0.0 Hello", "0.1 Well, hello", "0.2 Bye"]
     empty = str(write("empty.json", [{"role": "user", "content": ""}]))
-    assert cli.main(["model", "bench", "any/model", empty]) == 2
+    assert cli.main(["model", "bench", "tiny", empty]) == 2
     assert "holds no text to embed" in capfd.readouterr().err
 
 

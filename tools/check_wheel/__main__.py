@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from tools.check_wheel import contents, names
+from tools.wheel_manifest import Release
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,13 +27,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     asked = parser.parse_args(arguments)
     version = contents.project_version()
+    release = Release.of(os.environ)
     read = contents.sources_read(asked.compiled) if asked.compiled else set()
     problems = [
         f"{file.name}: {problem}"
         for file in asked.files
-        for problem in _problems(file, version, read)
+        for problem in _problems(file, version, release, read)
     ]
     if asked.release is not None:
+        if release is None:
+            problems.append("no variable of GitHub names a tag, so the addresses aren't checked")
         reported = [file.name for file in asked.files]
         problems += names.release_problems(reported, asked.release, version)
     for problem in problems:
@@ -41,10 +46,10 @@ def main(arguments: list[str] | None = None) -> int:
     return bool(problems)
 
 
-def _problems(file: Path, version: str, read: set[str]) -> list[str]:
+def _problems(file: Path, version: str, release: Release | None, read: set[str]) -> list[str]:
     if file.name.endswith(".tar.gz"):
-        return list(contents.sdist_problems(file, read))
-    return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file)]
+        return list(contents.sdist_problems(file, release, read))
+    return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file, release)]
 
 
 if __name__ == "__main__":

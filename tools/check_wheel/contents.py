@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools.check_wheel.names import NAME, WheelName, requires_onnxruntime
 from tools.distributions import ROOT, files as files_of_all, manifest
+from tools.wheel_manifest import Release
 
 LARGEST_WHEEL_BYTES = 20_000_000
 LICENCES = ("LICENSE", "NOTICE")
@@ -29,6 +30,7 @@ METADATA = ("METADATA", "WHEEL", "RECORD", "entry_points.txt")
 SBOM = re.compile(r"sboms/[\w.-]+\.cyclonedx\.json")
 """The bill of materials that maturin adds: the compiled dependencies."""
 
+_RELATIVE = re.compile(r"\]\((?!https?:|#).*?\)|^\[[^\]]+\]: (?!https?:).*", re.M)
 NOT_IN_AN_SDIST = re.compile(r"(\.so|\.pyd|\.pyc|\.whl|\.onnx)$|(^|/)(target|\.venv|\.git|dist)/")
 NEEDED_TO_BUILD = (
     *("Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "PKG-INFO", *LICENCES),
@@ -48,8 +50,8 @@ def package_files(name: str = NAME) -> set[str]:
     return files_of_all()[name]
 
 
-def wheel_problems(path: Path, expected: set[str] | None = None) -> Iterator[str]:
-    """Yield the problems inside a wheel; `expected` are its files of the package."""
+def wheel_problems(path: Path, release: Release | None = None) -> Iterator[str]:
+    """Yield the problems inside a wheel, by itself or as a file of a release."""
     parsed = WheelName.parse(path.name)
     distribution = NAME if parsed is None else parsed.name
     if path.stat().st_size > LARGEST_WHEEL_BYTES:
@@ -62,17 +64,16 @@ def wheel_problems(path: Path, expected: set[str] | None = None) -> Iterator[str
     if len(native) != (distribution == NAME):
         expects = "one" if distribution == NAME else "none"
         yield f"it has {len(native)} native modules, expected {expects}"
-    wanted = package_files(distribution) if expected is None else expected
-    yield from _differences(package - native, wanted)
+    yield from _differences(package - native, package_files(distribution))
     about = {name.removeprefix(info) for name in files if name.startswith(info)}
     about = {name for name in about if not SBOM.fullmatch(name)}
     metadata = METADATA if distribution == NAME else METADATA[:-1]
     yield from _differences(about, {*metadata, *(f"licenses/{name}" for name in LICENCES)})
     if info + "METADATA" in files:
         is_without = parsed is not None and not requires_onnxruntime(parsed)
-        yield from _metadata_problems(
-            files[info + "METADATA"].decode(), distribution, "onnxruntime" if is_without else None
-        )
+        told = Parser().parsestr(files[info + "METADATA"].decode())
+        yield from _metadata_problems(told, distribution, "onnxruntime" if is_without else None)
+        yield from _address_problems(told, release)
     if info + "WHEEL" in files:
         yield from _tag_problems(path, files[info + "WHEEL"].decode())
     if info + "entry_points.txt" in files:
@@ -94,11 +95,18 @@ def sources_read(compiled: Path) -> set[str]:
     return {file.as_posix() for file in inside if file.parts[0] != "target"}
 
 
-def sdist_problems(path: Path, read: Iterable[str] = ()) -> Iterator[str]:
-    """Yield the problems inside an sdist; `read` are files that a build took."""
+def sdist_problems(
+    path: Path, release: Release | None = None, read: Iterable[str] = ()
+) -> Iterator[str]:
+    """Yield the problems inside an sdist, by itself or as a file of a release.
+
+    `read` are the files that a build of it needs.
+    """
     top = path.name.removesuffix(".tar.gz") + "/"
     with tarfile.open(path) as sdist:
         names = {member.name for member in sdist.getmembers() if member.isfile()}
+        if f"{top}PKG-INFO" in names and (about := sdist.extractfile(f"{top}PKG-INFO")):
+            yield from _address_problems(Parser().parsestr(about.read().decode()), release)
     outside = [name for name in names if not name.startswith(top)]
     if outside:
         yield f"{outside[0]} is not in {top}"
@@ -115,8 +123,18 @@ def _differences(found: set[str], expected: set[str]) -> Iterable[str]:
     yield from (f"{name} does not belong there" for name in sorted(found - expected))
 
 
-def _metadata_problems(text: str, distribution: str, left_out: str | None) -> Iterator[str]:
-    told = Parser().parsestr(text)
+def _address_problems(told: Message, release: Release | None) -> Iterator[str]:
+    """Yield what has no address of the repository at a release, where it is known."""
+    if release is None:
+        return
+    found = sorted(str(url) for url in told.get_all("Project-URL", []))
+    if found != (wanted := sorted(f"{name}, {url}" for name, url in release.urls.items())):
+        yield f"Project-URL is {found}, expected {wanted}"
+    if relative := _RELATIVE.search(str(told.get_payload())):
+        yield f"its long description has a relative link: {relative[0]}"
+
+
+def _metadata_problems(told: Message, distribution: str, left_out: str | None) -> Iterator[str]:
     project = manifest(distribution)["project"]
     wanted = {
         "Name": [project["name"]],

@@ -116,7 +116,8 @@ _NO_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 
 
 def _nearest(wrong: str, known: Iterable[str]) -> str:
-    return "".join(f"; did you mean {one}?" for one in get_close_matches(wrong, known, n=1))
+    near = get_close_matches(wrong, known, n=1, cutoff=0.7)  # 0.6 takes codex for model
+    return "".join(f"; did you mean {one}?" for one in near)
 
 
 def _parser(first: str = "") -> argparse.ArgumentParser:

@@ -227,7 +227,7 @@ or files of many conversations. What cannot be read is named and skipped.
 Each session is cut at several points. What came before a cut is compacted by every strategy to
 every ratio; what counts is how many of the names (files, identifiers, ids) that later tool calls
 use are still there, and how many of the lines that they type again. All are given the same size.
-No model is asked and nothing is sent, unless you pass --judge, which costs money. docs/eval.md.
+No model is asked and nothing is sent, unless you pass --judge, which costs money.
 
 examples:
   rehydrate eval ~/.claude/projects

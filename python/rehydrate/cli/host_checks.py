@@ -17,7 +17,7 @@ ADAPTERS = {
     "claude-agent-sdk": ["claude_agent_sdk"],
     "google-adk": ["google_adk"],
     "haystack": ["haystack"],
-    "langchain": ["langchain.middleware", "langgraph"],
+    "langchain": ["langchain", "langgraph"],
     "litellm": ["litellm"],
     "llama-index": ["llama_index"],
     "mcp": ["mcp_server"],

@@ -218,8 +218,11 @@ class _Source(NamedTuple):
 
 
 @command(
-    "find what a session spends tokens on to no use",
-    *(_FILE, option("--fail-on", "what makes the exit code 1, or graver", _GRAVE, "warning")),
+    "find the tokens that a session wastes",
+    *(
+        _FILE,
+        option("--fail-on", "the least severity that makes the exit code 1", _GRAVE, "warning"),
+    ),
     option("--rule NAME", "only this rule; repeatable", ABOUT, [], action="append"),
     option("--soft N", "soft budget in tokens (default: 50k)", tokens),
     *(_HARD, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),

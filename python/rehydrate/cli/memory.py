@@ -93,7 +93,7 @@ def _adding(
     option("TEXT", "what to remember; - reads standard input", nargs="+"),
     option("--lines", "each line is an item"),
     group(
-        "what to say of them",
+        "what to say about them",
         option("--kind KIND", "a word of yours: decision, preference (default: note)"),
         option("--tier", "default: warm", TIERS),
         option("--source SOURCE", "where it is from: a file, an address, a conversation"),

@@ -45,7 +45,7 @@ part = Commands()
 @part(
     "find items by words, parts of words and meaning, best first",
     option("QUERY", "words or a question; - reads standard input", nargs="+"),
-    option("--limit N", "so many hits", whole, 5),
+    option("--limit N", "hits at most", whole, 5),
     option("--full", "whole passages, however long"),
     option("--fusion", "how words and meaning become one score", FUSIONS),
     *(store.FILTERS, store.STORE),

@@ -63,18 +63,18 @@ _STORE = option(
     f"the file, or {SERVER}; default: ${STORE_VARIABLE}, else {_short_path(default_store({}))}",
 )
 STORE = group(
-    "which memory",
+    "which store",
     _STORE,
     option("-n --namespace NAME", f"whose: a project, a user; default: ${NAMESPACE_VARIABLE}"),
 )
 """For a command that works within one namespace."""
 STORES = group(
-    "which memory",
+    "which store",
     _STORE,
     option("-n --namespace NAME", f"only this one; default: ${NAMESPACE_VARIABLE}, else all"),
 )
 """For a command that works within one namespace or all."""
-WHOLE_STORE = group("which memory", _STORE)
+WHOLE_STORE = group("which store", _STORE)
 
 
 def store_path(options: argparse.Namespace) -> Path | str:
@@ -228,7 +228,7 @@ FILTERS = group(
     option("--thread THREAD", action="append"),
     option("--after WHEN", "said then or later: 2026-02-17, 2026-02-17T09:30, 36h, 7d, 2w", moment),
     option("--before WHEN", "said before that", moment),
-    option("--min-trust T", "trusted so far, 0 to 1", share),
+    option("--min-trust T", "trusted at least so much, 0 to 1", share),
 )
 """A repeated filter means any of its values."""
 

@@ -159,10 +159,10 @@ class Timed(NamedTuple):
 
 @part(
     "time a model and the built-in one: texts a second, in turns",
-    option("MODEL", "a model's name or folder"),
+    option("MODEL", "a folder, a name that `rehydrate model list` shows, or OWNER/NAME on the hub"),
     option("FILE", "a conversation to take texts from; default: a small mix", nargs="?"),
-    option("--precision", "or what there is", ("fp32", "int8", "both"), "both"),
-    option("--threads N,N", "texts side by side; default: 1,2", _threads, (1, 2)),
+    option("--precision", "both: as far as it has them", ("fp32", "int8", "both"), "both"),
+    option("--threads N,N", "threads to time it with; default: 1,2", _threads, (1, 2)),
     option("--rounds N", "times each is timed", whole, 5),
     json_option("the figures"),
 )
@@ -170,7 +170,8 @@ def _bench(options: argparse.Namespace) -> None:
     import statistics
 
     texts = _texts(options.file)
-    contenders = list(_contenders(options))
+    folder = _folder(options.model)
+    contenders = list(_contenders(options, folder))
     seconds: list[list[float]] = [[] for _ in contenders]
     for number in range(options.rounds):
         say(f"  round {number + 1} of {options.rounds}")
@@ -187,7 +188,23 @@ def _bench(options: argparse.Namespace) -> None:
     answer(options, shown, lambda terminal: _speeds(rows, len(texts), terminal))
 
 
-def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[list[str]], Any]]]:
+def _folder(name: str) -> Path:
+    """Return a model's folder; the hub is not asked for a name without an owner, often mistyped."""
+    from rehydrate.embedding.model_files import cached_snapshot, find_model, find_model_folder
+
+    is_file = Path(name).expanduser().exists()
+    is_here = is_file or find_model(name) or cached_snapshot(f"sentence-transformers/{name}")
+    if "/" not in name and not is_here:
+        raise Failure(
+            f"{name!r} isn't a model here; pass a folder, a name that rehydrate model list shows, "
+            "or OWNER/NAME, which is fetched from the hub"
+        )
+    return find_model_folder(name)
+
+
+def _contenders(
+    options: argparse.Namespace, folder: Path
+) -> Iterator[tuple[Timed, Callable[[list[str]], Any]]]:
     """Yield every variant, loaded. One of the two precisions may be missing, which is printed."""
     from rehydrate import _engine
     from rehydrate.embedding.onnx import load_model
@@ -203,7 +220,7 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
             say(f"  loading {options.model} {precision}, {side_by_side}")
             started = time.perf_counter()
             try:
-                model = load_model(options.model, precision=precision, threads=threads)
+                model = load_model(folder, precision=precision, threads=threads)
                 ready = _ready(options.model, threads, model.precision, model.embed, started)
             except ModelError as error:
                 if precision == precisions[-1]:

@@ -154,13 +154,14 @@ whole = whole_number(1, 10_000, "isn't a number from 1 to 10,000")
 PORT = whole_number(0, 65_535, "isn't a port; pass a number from 0 to 65535")
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Return a whole number: 20000, 20,000, 20_000 or 20k."""
     digits = text.lower().replace(",", "").replace("_", "")
     return int(float(digits[:-1]) * 1_000) if digits.endswith("k") else int(digits)
 
 
 _NO_COUNT = "isn't a number of tokens; pass a whole number such as 20000 or 20k"
-tokens = number(1, 1e15, _NO_COUNT, _count)
+tokens = number(1, 1e15, _NO_COUNT, count)
 """Parses a number of tokens, from 1 up."""
 _share = number(
     *(math.ulp(0), 1, f"isn't a share of the tokens; pass {MIN_RATIO} to 1, such as 0.4 or 40%"),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 
 from rehydrate.cli.memory_store import SERVER
-from rehydrate.cli.options import PORT, Commands, option, whole_number
+from rehydrate.cli.options import PORT, Commands, count, number, option
 from rehydrate.cli.terminal import say, write
 
 _CACHE_BYTES = 16 << 20
 """Size of the cache of texts: enough for 300 conversations of 50,000 tokens at the same time."""
-_BUDGET = whole_number(1_000, math.inf, "is too few tokens; pass a whole number from 1000 up")
+_BUDGET = number(1_000, 1e15, "isn't a number of tokens from 1000 up; pass 20000 or 20k", count)
 
 
 command = Commands()
@@ -29,10 +28,10 @@ command = Commands()
     ),
     option(
         "--budget TOKENS",
-        "compact a request above this; a quarter of the model's window, at most 100000, without it",
+        "compact a request above this; default: a quarter of the model's window, at most 100k",
         _BUDGET,
     ),
-    option("--threads FILE", f"keep what was compacted for the next start; a file, or {SERVER}"),
+    option("--threads FILE", f"keep what was compacted, for the next start: a file, or {SERVER}"),
     option("--ask-back", "let the model ask for what was left out; the proxy answers it"),
     option("--dry-run", "send all as it is, and say what would be done"),
     option("--quiet", "no line for each request"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -11,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from rehydrate._text import plural
 from rehydrate.cli import memory_store as store
-from rehydrate.cli.options import COLOR, Commands, json_option, option, output_of, tokens, whole
+from rehydrate.cli.options import (
+    COLOR,
+    Commands,
+    json_option,
+    option,
+    output_of,
+    tokens,
+    whole_number,
+)
 from rehydrate.cli.terminal import (
     Column,
     Failure,
@@ -48,6 +57,7 @@ start here:
 """,
 )
 _THREAD = option("THREAD")
+_ENTRIES = whole_number(1, math.inf, "isn't a number of entries; pass 1 or more")
 
 
 @contextmanager
@@ -87,7 +97,7 @@ def _list(options: argparse.Namespace) -> None:
 @part(
     "the entries of a thread",
     _THREAD,
-    option("--last N", "only the last N entries; default: all", whole),
+    option("--last N", "only the last N entries; default: all", _ENTRIES),
     *(store.STORE, json_option("the entries, as compact and eval read them,"), COLOR),
 )
 def _show(options: argparse.Namespace) -> None:
@@ -159,7 +169,7 @@ def _markdown(
 @part(
     "copy a thread, or its beginning",
     *(_THREAD, option("NEW", "the copy's name")),
-    option("--entries N", "of the first N entries only", int),
+    option("--entries N", "only its first N entries; default: all", _ENTRIES),
     store.STORE,
 )
 def _fork(options: argparse.Namespace) -> None:
