@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from rehydrate import _native
-from rehydrate._check import check_type
+from rehydrate._check import check_type, check_whole
 from rehydrate._text import notebook_html
 from rehydrate.cost.prices import MILLION, Price, Ttl, Usage, check_ttl, price_of
 from rehydrate.errors import InvalidArgumentError
@@ -32,6 +32,8 @@ def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]
     if isinstance(prompt, CompiledPrompt):
         return prompt.segments
     if isinstance(prompt, (list, tuple)) and all(isinstance(each, Segment) for each in prompt):
+        for each in prompt:
+            check_whole(f"segment {each.id!r}: tokens", each.tokens, 0)
         return prompt
     raise InvalidArgumentError(
         f"a prompt is of type {type(prompt).__name__}; pass a CompiledPrompt, or a list of Segments"
