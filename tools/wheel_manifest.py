@@ -13,7 +13,6 @@ import tomllib
 from tools.check_wheel.names import NAME, WheelName, requires_onnxruntime
 from tools.distributions import ROOT
 
-
 _REQUIREMENT = re.compile(r"""\s*(["'])onnxruntime(?![\w.-])""")
 
 
