@@ -118,6 +118,8 @@ def test_the_manifest_of_a_wheel_without_onnxruntime_is_the_same_but_for_that():
     ]
     assert len(whole["project"]["dependencies"]) == len(dependencies) - 1
     assert lean == whole
+    moved = PROJECT.replace('  "onnxruntime', '\t\t"onnxruntime')
+    assert tomllib.loads(without_onnxruntime(moved)) == whole
     with pytest.raises(SystemExit, match="not one line"):
         without_onnxruntime("[project]\n")
 

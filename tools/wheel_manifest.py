@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -76,13 +77,22 @@ def name_addresses(release: Release, root: Path = ROOT) -> None:
     readme.write_text(release.absolute(readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
+_REQUIREMENT = re.compile(r"""\s*(["'])onnxruntime(?![\w.-])""")
+
+
 def without_onnxruntime(manifest: str) -> str:
-    """Return pyproject.toml without that line."""
+    """Return pyproject.toml without the line that has that requirement alone."""
     lines = manifest.splitlines(keepends=True)
-    left = [line for line in lines if not line.startswith('  "onnxruntime')]
-    if len(left) != len(lines) - 1:
+    left = "".join([line for line in lines if not _REQUIREMENT.match(line)])
+    before, after = (_requirements(text) for text in (manifest, left))
+    if after != [one for one in before if not one.startswith("onnxruntime")] or after == before:
         raise SystemExit("pyproject.toml has not one line that requires onnxruntime")
-    return "".join(left)
+    return left
+
+
+def _requirements(manifest: str) -> list[str]:
+    required: list[str] = tomllib.loads(manifest)["project"].get("dependencies", [])
+    return required
 
 
 def main(platform: str = "", python: str = "") -> None:

@@ -73,7 +73,7 @@ from rehydrate.prompt import (
     ToolDef,
     compile as compile_ir,
 )
-from rehydrate.prompt.passes.order import order, place_breakpoints
+from rehydrate.prompt.compiler import order, place_breakpoints
 
 SYSTEM_TOKENS, TOOLS, TOOL_TOKENS = 4_200, 12, 1_480
 """Sizes of a coding agent: about 22,000 tokens, by the first bill of the sessions."""

@@ -23,7 +23,7 @@ from rehydrate.prompt import (
     PromptIR,
     compile as compile_ir,
 )
-from rehydrate.prompt.passes.order import place_breakpoints
+from rehydrate.prompt.compiler import place_breakpoints
 
 CALLS = 120
 MODEL = "claude-sonnet-4-5"

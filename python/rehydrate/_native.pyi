@@ -52,9 +52,8 @@ from rehydrate.memory.store import ThreadRow
 from rehydrate.messages import FormatName, Message, PieceKind, Provider, Unit
 from rehydrate.prompt.ir import CompiledPrompt, Segment
 from rehydrate.prompt.originals import About
-from rehydrate.prompt.policy import ProviderPolicy
 from rehydrate.prompt.reports import Change, PromptExplanation, PromptRow, Why as PartWhy
-from rehydrate.prompt.request import Budget, TimeRange
+from rehydrate.prompt.request import Budget, ProviderPolicy, TimeRange
 from rehydrate.prompt.section import DroppedSection, Section
 from rehydrate.prompt.sources.source import Found
 from rehydrate.prompt.splicing import Match

@@ -17,12 +17,13 @@ import base64
 import json
 import sys
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from rehydrate._native import as_unicode, plain
 from rehydrate.errors import RehydrateError
 
 LOGGER = "rehydrate.errors"
+T = TypeVar("T")
 
 
 class OwnMessageError(Exception):
@@ -84,6 +85,12 @@ def notebook_html(*shown: object) -> str:
 
     text = escape("\n".join(map(str, shown)))
     return f'<pre style="max-height: 30em; overflow: auto">{text}</pre>'
+
+
+def shown_in_notebooks(cls: type[T]) -> type[T]:
+    """Have a notebook show the text of each object of this class. A named tuple has no bases."""
+    cls._repr_html_ = notebook_html  # type: ignore[attr-defined]
+    return cls
 
 
 NOTHING = "(nothing returned)"

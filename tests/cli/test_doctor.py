@@ -192,6 +192,7 @@ def test_an_unknown_command_is_one_line(run):
         (["comapct", "chat.json"], "rehydrate", "compact"),
         (["memory", "serch", "ports"], "rehydrate memory", "search"),
         (["memory", "list", "--oldestfirst"], "rehydrate memory list", "--oldest-first"),
+        (["memory", "list", "--db", "notes.db"], "rehydrate memory list", ""),
         (["compact", "chat.json", "--budgt=3k"], "rehydrate compact", "--budget"),
         (["compact", "chat.json", "--scoring", "balanc"], "rehydrate compact", "balanced"),
         (["codex"], "rehydrate", ""),
@@ -203,7 +204,7 @@ def test_a_mistyped_word_is_answered_with_the_nearest(run, arguments, where, mea
     (line,) = done.stderr.decode().splitlines()
     assert line.startswith(f"{where}: ")
     asked = f"did you mean {meant}? " if meant else ""
-    assert line.endswith(f"{asked}(see {where} --help)")
+    assert line.endswith(f"{asked or ' '}(see {where} --help)")
     assert ("did you mean" in line) is bool(meant)
 
 

@@ -32,6 +32,11 @@ PROFILES = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/"
 SOURCES = ("anthropic", "openai", "google")
 
 
+def test_a_segment_without_a_count_is_refused_by_its_name():
+    with pytest.raises(InvalidArgumentError, match="segment 'a': tokens is None; pass a whole"):
+        prefix_report([seg("a", 3)], [seg("a", 3)._replace(tokens=None)])
+
+
 def test_the_cost_is_the_formula_of_the_contract():
     price, usage = Price(5, 25), Usage(1_000, 200, 300, 40, 7)
     by_hand = 5 * (40 + 1.25 * 200 + 2 * 300 + 0.1 * 1_000) + 25 * 7

@@ -283,6 +283,25 @@ def test_a_session_of_codex_comes_back_too(tmp_path: Path) -> None:
     assert "did step_7" in found.content
 
 
+def test_a_rollout_of_codex_that_is_read_again_is_stored_once(tmp_path: Path) -> None:
+    transcript = write_lines(tmp_path / "rollout.jsonl", codex_lines())
+    given, environ = payload(transcript, "c-1", trigger="auto"), environment(tmp_path)
+    answer("PreCompact", given, environ=environ, agent="codex")
+    home = Home.of(environ)
+    with home.open_threads(PROJECT) as threads:
+        before = threads.stored_thread("c-1", PROJECT, "").entries
+    with Records(home) as records:
+        records.note_offset(str(transcript), 0, False)  # a hook that was ended noted nothing
+    later = {"timestamp": "2026-03-01T10:00:01Z", "type": "response_item"}
+    word = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go."}]}
+    write_lines(transcript, [*codex_lines(), {**later, "payload": word}])
+    answer("PreCompact", given, environ=environ, agent="codex")
+    with home.open_threads(PROJECT) as threads:
+        after = threads.stored_thread("c-1", PROJECT, "").entries
+    assert after[:-1] == before
+    assert after[-1].entry["payload"] == word
+
+
 def test_an_event_is_answered_without_a_process_too(tmp_path: Path) -> None:
     transcript = write_lines(tmp_path / "t.jsonl", work(5))
     environ = environment(tmp_path)

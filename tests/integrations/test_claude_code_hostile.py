@@ -54,6 +54,19 @@ def test_an_input_of_other_types_is_answered_with_nothing(event: str, tmp_path: 
         assert is_quiet(run_hook(tmp_path, event, json.dumps(given).encode()))
 
 
+@pytest.mark.parametrize("session", ["a\0b", "\ud800", "s" * 100_000])
+def test_a_session_that_no_store_takes_is_refused_and_the_status_says_so(
+    session: str, tmp_path: Path
+) -> None:
+    home = Home.of(environment(tmp_path))
+    home.make()
+    given = payload(tool_name="Bash", tool_response=LONG) | {"session_id": session}
+    assert is_quiet(run_hook(tmp_path, "PostToolUse", json.dumps(given).encode()))
+    said = home.failure.read_text("utf-8")
+    assert said.startswith("InvalidArgumentError: ")
+    assert len(said.splitlines()) == 1
+
+
 _STUCK = """
 import re, time
 from rehydrate.integrations.claude_code import events, hook

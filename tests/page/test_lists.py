@@ -12,7 +12,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.messages import Piece, PieceKind
 from rehydrate.page import lists_side_by_side
-from rehydrate.page.lists import _texts
+from rehydrate.page.comparison import _texts
 from tests.page.reading import Page
 
 LINES = st.lists(st.sampled_from(["a", "b", "c\r", "", "d e"]), max_size=8)

@@ -21,8 +21,8 @@ from rehydrate.prompt import (
     Target,
     compile as compile_prompt,
 )
+from rehydrate.prompt.compiler import order
 from rehydrate.prompt.counting import fence, fenced
-from rehydrate.prompt.passes.order import order
 from rehydrate.prompt.splicing import deduplicate
 from tests.prompt.example_irs import lawful_irs
 from tests.prompt.irs import found, system_section

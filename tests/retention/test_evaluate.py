@@ -31,7 +31,7 @@ from rehydrate.retention import (
     standard_strategies,
 )
 from rehydrate.retention.evaluation import SUMMARY
-from rehydrate.retention.losses import TOO_OLD
+from rehydrate.retention.measure import TOO_OLD
 from rehydrate.retention.sampling import too_short
 from rehydrate.retention.strategies import ANSWERS, USED_LATER, checked
 from tests.retention.sessions_made import EXAMPLE, transcript, work

@@ -116,8 +116,9 @@ _NO_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 
 
 def _nearest(wrong: str, known: Iterable[str]) -> str:
-    near = get_close_matches(wrong, known, n=1, cutoff=0.7)  # 0.6 takes codex for model
-    return "".join(f"; did you mean {one}?" for one in near)
+    names = {name.lstrip("-"): name for name in known}  # the dashes would make all options alike
+    near = get_close_matches(wrong.lstrip("-"), names, n=1, cutoff=0.7)  # 0.6 takes codex for model
+    return "".join(f"; did you mean {names[one]}?" for one in near)
 
 
 def _parser(first: str = "") -> argparse.ArgumentParser:

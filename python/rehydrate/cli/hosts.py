@@ -208,7 +208,12 @@ def _status(options: argparse.Namespace) -> int:
     installation = _installation(options)
     events = installation.events
     write(f"place: {installation.target}\nhooks: {', '.join(events) or 'none'}\n")
-    write(f"data: {Home.of().folder}\n")
+    home = Home.of()
+    write(f"data: {home.folder}\n")
+    if home.failure.exists():
+        seen = datetime.fromtimestamp(home.failure.stat().st_mtime).astimezone()
+        said = Terminal.of(sys.stdout).safe(home.failure.read_text("utf-8").strip())
+        write(f"last failure: {seen:%Y-%m-%d %H:%M}, {said}\n")
     if not events:
         return 1
     started = time.perf_counter()

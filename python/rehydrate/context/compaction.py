@@ -41,8 +41,8 @@ from rehydrate.context.writers import (
     completion_of,
     writer_of,
 )
+from rehydrate.cost.prefix import worth_compacting
 from rehydrate.cost.prices import minimum_prefix, price_of
-from rehydrate.cost.worth import worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.counting import prompt_tokens, section_tokens, text_of, upper_bound
 from rehydrate.prompt.entries import History

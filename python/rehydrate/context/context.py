@@ -37,8 +37,15 @@ from rehydrate.messages import PROVIDERS, Provider, own_provider, problems_of, p
 from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.ir import CompiledPrompt, Pass, PromptIR, RenderCache, Target
 from rehydrate.prompt.originals import HeldOriginals, Originals
-from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
-from rehydrate.prompt.request import MAX_TOKENS, Budget, ContextRequest, ContextStrategy, TimeRange
+from rehydrate.prompt.request import (
+    MAX_TOKENS,
+    NO_POLICY,
+    Budget,
+    ContextRequest,
+    ContextStrategy,
+    ProviderPolicy,
+    TimeRange,
+)
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
 

@@ -18,12 +18,11 @@ from rehydrate.context.records import check_clock
 from rehydrate.context.thread import Thread
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.caps import RemoveEchoes, remove_echoes
-from rehydrate.prompt.compiler import DEFAULT_PASSES, compile_for
+from rehydrate.prompt.compiler import DEFAULT_PASSES, compile_for, place_breakpoints
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR, RenderCache, Target
-from rehydrate.prompt.passes.order import place_breakpoints
 from rehydrate.prompt.passes.prune import OVER_BUDGET
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
 from rehydrate.prompt.section import Meta, Section, Stability, ToolDef

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rehydrate.cost.prefix import (
         Break as Break,
         PrefixReport as PrefixReport,
+        Worth as Worth,
         prefix_report as prefix_report,
+        worth_compacting as worth_compacting,
     )
     from rehydrate.cost.prices import (
         AS_OF as AS_OF,
@@ -33,10 +35,6 @@ if TYPE_CHECKING:
     from rehydrate.cost.simulation import (
         Simulation as Simulation,
         simulate as simulate,
-    )
-    from rehydrate.cost.worth import (
-        Worth as Worth,
-        worth_compacting as worth_compacting,
     )
 
 __all__, __dir__, __getattr__ = front(__name__)

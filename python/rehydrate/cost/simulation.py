@@ -29,7 +29,7 @@ from rehydrate.cost.prices import (
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import CompiledPrompt, Segment
-from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
+from rehydrate.prompt.request import NO_POLICY, ProviderPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
-    from rehydrate.page.comparison import side_by_side as side_by_side
+    from rehydrate.page.comparison import (
+        lists_side_by_side as lists_side_by_side,
+        side_by_side as side_by_side,
+    )
     from rehydrate.page.context_store import store_page as store_page
     from rehydrate.page.evaluation import evaluation_page as evaluation_page
     from rehydrate.page.inspector import inspector_page as inspector_page
-    from rehydrate.page.lists import lists_side_by_side as lists_side_by_side
 
 __all__, __dir__, __getattr__ = front(__name__)

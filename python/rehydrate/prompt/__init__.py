@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         MemoryOriginals as MemoryOriginals,
         Originals as Originals,
     )
-    from rehydrate.prompt.policy import ProviderPolicy as ProviderPolicy
     from rehydrate.prompt.reports import (
         BrokenLaw as BrokenLaw,
         Change as Change,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         Budget as Budget,
         ContextRequest as ContextRequest,
         ContextStrategy as ContextStrategy,
+        ProviderPolicy as ProviderPolicy,
         TimeRange as TimeRange,
     )
     from rehydrate.prompt.section import (

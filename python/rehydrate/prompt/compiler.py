@@ -1,9 +1,13 @@
-"""compile: runs the passes over a PromptIR, and renders the result for a provider."""
+"""compile: runs the passes over a PromptIR, and renders the result for a provider.
+
+The passes `order` and `place_breakpoints`: static sections are before dynamic ones, and in each
+group the most relevant at the edges; the prefix is cached where it stays.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +15,14 @@ from typing import Any
 from rehydrate import formats
 from rehydrate._check import check_methods, check_type
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate._native import Layout, check_indices, render_entries
+from rehydrate._native import (
+    Layout,
+    check_indices,
+    marks_in,
+    ordered_sections,
+    placed_breakpoints,
+    render_entries,
+)
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import InternalError, InvalidArgumentError
@@ -34,9 +45,8 @@ from rehydrate.prompt.ir import (
     was_pruned,
 )
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.passes.order import order, place_breakpoints
 from rehydrate.prompt.passes.prune import binding_of, prune
-from rehydrate.prompt.policy import NO_POLICY, ProviderPolicy
+from rehydrate.prompt.request import NO_POLICY, ProviderPolicy
 from rehydrate.prompt.section import DroppedSection
 from rehydrate.prompt.splicing import deduplicate
 
@@ -44,6 +54,57 @@ THINKING = "thinking"
 """The trace's name for leaving out thinking that the model refuses after a change."""
 BEGINNING = "(Earlier messages are not shown.)"
 """The first user message where the provider requires one and the assistant would be first."""
+
+
+def order(ir: PromptIR, target: Target) -> PromptIR:
+    """Put the sections in the order in which the model reads them.
+
+    First the sections of the system role: instructions, rules, facts, background. Then the other
+    static sections. Relevance never moves a static section, because it differs in every turn. Then
+    the dynamic sections, by the entry that they are before. In each group of these the most
+    relevant are at the ends, because models read the middle worst.
+    """
+    del target
+    sections = ordered_sections(ir.sections)
+    moved = [
+        after.id for before, after in zip(ir.sections, sections, strict=True) if before is not after
+    ]
+    return traced("order", ir, ir.with_sections(sections), moved)
+
+
+def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
+    """Set at most four breakpoints, each on a static end after enough tokens to be cached.
+
+    They are, by importance: the last history entry that the next prompt has too; the end of the
+    system prompt, or of the tools; the entry where the last prompt ended, because a cache looks
+    back over 20 blocks only, and one turn may have more; the end of the other static sections.
+    Marks in the caller's own entries and tools count. OpenAI caches prefixes by itself, and gets
+    breakpoints only where the target's policy says so.
+    """
+    if not target.policy.marks(target.provider):
+        return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
+    rows = ir.history.rows  # raises for an entry that isn't a message
+    own = _own_marks(ir, target)
+    marks = placed_breakpoints(ir, rows, target.provider, target.minimum_prefix, own)
+    return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)
+
+
+def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
+    """Return the cache marks in the caller's tools and entries."""
+    values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == target.provider]
+    if ir.history.format == target.provider:
+        marks = target.render_cache.grown(_with_marks, (), ir.history)
+        return [*marks_in(values), *marks]
+    if ir.history.format == "claude_code" and target.provider == "anthropic":
+        messages = [entry.get("message") for entry in ir.history.entries]
+        values += [each.get("content") for each in messages if isinstance(each, Mapping)]
+    return marks_in(values)
+
+
+def _with_marks(
+    marks: tuple[Mapping[str, Any], ...], history: History, start: int
+) -> tuple[Mapping[str, Any], ...]:
+    return (*marks, *marks_in(history.entries[start:]))
 
 
 def lay_out(ir: PromptIR, target: Target) -> Layout:

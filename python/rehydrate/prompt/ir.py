@@ -23,8 +23,8 @@ from rehydrate.messages import MESSAGES_KEY, PROVIDERS, Provider
 from rehydrate.prompt import reports, serialize
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.policy import NO_POLICY, THRESHOLD_BETA, ProviderPolicy, edit_betas
 from rehydrate.prompt.reports import BrokenLaw, IRDiff, PromptExplanation
+from rehydrate.prompt.request import NO_POLICY, THRESHOLD_BETA, ProviderPolicy, edit_betas
 from rehydrate.prompt.section import (
     CompositionMode,
     Priority,

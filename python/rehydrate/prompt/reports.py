@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
-from rehydrate._text import notebook_html
+from rehydrate._text import shown_in_notebooks
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import validate
 
@@ -63,6 +63,7 @@ class PromptRow(NamedTuple):
         return self.kind not in ("cut", "dropped")
 
 
+@shown_in_notebooks
 class PromptExplanation(NamedTuple):
     """Rows in the order in which a provider reads them, then what was left out.
 
@@ -100,10 +101,6 @@ class PromptExplanation(NamedTuple):
         """Return the budget, the rows, the sources and the passes, as plain text."""
         return _native.explanation_text(self)
 
-    def _repr_html_(self) -> str:
-        """Return the table, as a notebook shows it."""
-        return notebook_html(self)
-
 
 def explain(ir: PromptContent) -> PromptExplanation:
     """Return the IR as a table."""
@@ -120,6 +117,7 @@ def explain(ir: PromptContent) -> PromptExplanation:
     )
 
 
+@shown_in_notebooks
 class Why(NamedTuple):
     """Whether a prompt shows an entry or a section, and why; ``str()`` of it is a sentence."""
 
@@ -141,10 +139,6 @@ class Why(NamedTuple):
         return (
             f"{self.id}: {self.shown} shown ({self.tokens:,} tokens{omitted}): {self.reason}{whole}"
         )
-
-    def _repr_html_(self) -> str:
-        """Return the sentence, as a notebook shows it."""
-        return notebook_html(self)
 
 
 Kind = Literal["added", "removed", "changed", "moved"]
@@ -174,6 +168,7 @@ class Change(NamedTuple):
         return f"{_SIGNS[self.kind]} {self.id} {self.kind}" + (f": {details}" if details else "")
 
 
+@shown_in_notebooks
 class IRDiff(NamedTuple):
     """The changes from one IR to another. It is false if there are none."""
 
@@ -204,10 +199,6 @@ class IRDiff(NamedTuple):
         lines += [f"breakpoint +{mark}" for mark in self.breakpoints_added]
         lines += [f"breakpoint -{mark}" for mark in self.breakpoints_removed]
         return "\n  ".join([head, *lines])
-
-    def _repr_html_(self) -> str:
-        """Return the changes, as a notebook shows them."""
-        return notebook_html(self)
 
 
 def diff(before: PromptContent, after: PromptContent) -> IRDiff:

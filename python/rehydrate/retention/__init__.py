@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         ajudge as ajudge,
         judge as judge,
     )
-    from rehydrate.retention.losses import Loss as Loss
     from rehydrate.retention.measure import (
         CODING_CUTS as CODING_CUTS,
         CUT_RATIOS as CUT_RATIOS,
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
         Cut as Cut,
         Interval as Interval,
         Kept as Kept,
+        Loss as Loss,
         Retention as Retention,
         Score as Score,
         cut_sessions as cut_sessions,

@@ -15,12 +15,13 @@ from rehydrate._text import plural
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.baselines import Cost
 from rehydrate.retention.judging import Judgement, error_line
-from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import (
     Compact,
     Interval,
+    Loss,
     Retention,
     Score,
+    find_losses,
     score_cut,
     score_question,
 )

@@ -20,7 +20,7 @@ from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
 from rehydrate.prompt.ir import CompiledPrompt
-from rehydrate.prompt.policy import NO_POLICY
+from rehydrate.prompt.request import NO_POLICY
 from rehydrate.tokens import count_tokens
 
 # The price does not matter here; only the rules of the provider's cache do.

@@ -58,6 +58,11 @@ class Home(NamedTuple):
         """The file by which the hooks inform one another and `rehydrate claude report`."""
         return self.folder / "hooks.db"
 
+    @property
+    def failure(self) -> Path:
+        """The text that says why a hook last failed, or refused its input."""
+        return self.folder / "last_failure.txt"
+
     def open_memory(self, project: str) -> Memory:
         """Open a project's memory; raises StoreError."""
         from rehydrate.memory.memory import Memory

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 TIMEOUT = 1.6
 """Seconds from the start of the module to the end of the process; the agent waits for it."""
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str], started: float) -> None:
         if answer:
             os.write(out, answer)
     except BaseException as error:
-        _debug(error)
+        _note(error)
     finally:
         os._exit(0)  # a thread that is late ends with the process
 
@@ -71,7 +72,7 @@ def _by_a_child(arguments: Sequence[str], deadline: float) -> bytes:
             with open(writer, "wb", closefd=False) as pipe:
                 pipe.write(_answer(arguments, deadline))
         except BaseException as error:  # no failure of a hook may reach the session
-            _debug(error)
+            _note(error)
         finally:
             os._exit(0)
     os.close(writer)
@@ -128,9 +129,17 @@ def _own_output() -> int:
     return out
 
 
-def _debug(error: BaseException) -> None:
+def _note(error: BaseException) -> None:
+    """Keep the text of the last failure, which `rehydrate claude status` shows."""
     if os.environ.get(DEBUG_VARIABLE):
         os.write(2, f"rehydrate: {type(error).__name__}: {error}\n".encode(errors="replace"))
+    with suppress(Exception):
+        from rehydrate._text import safe_error_text
+        from rehydrate.integrations.claude_code.home import Home
+
+        home = Home.of()
+        if home.folder.is_dir():
+            home.failure.write_text(safe_error_text(error, "hook") + "\n", "utf-8", "replace")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,15 +88,16 @@ class Session(NamedTuple):
         reader = TranscriptReader(path, offset, skips=skips)
         with self.home.open_threads(self.project) as threads:
             thread = GrowingThread(threads.native, self.project, self.id, self.agent, time.time)
-            known_lines = {entry["uuid"] for entry in thread.entries.all() if "uuid" in entry}
+            known = {*map(_line_id, thread.entries.all())} - {None}
             while reader.offset < size and time.monotonic() < deadline:
                 before = reader.offset
-                ancestor = partial(known_ancestor, path=path, before=before, known=known_lines)
+                ancestor = partial(known_ancestor, path=path, before=before, known=known)
                 said = said_entries(reader.objects(STEP_BYTES), self.agent, ancestor)
                 # A hook that was ended, or another file, makes it read lines a second time.
-                entries = [each for each in said if each.get("uuid") not in known_lines]
-                known_lines.update(each["uuid"] for each in entries if "uuid" in each)
-                _add(thread, [redactor.inside(entry) for entry in entries])
+                read = [redactor.inside(entry) for entry in said]
+                entries = [each for each in read if _line_id(each) not in known]
+                known |= {*map(_line_id, entries)} - {None}
+                _add(thread, entries)
                 records.note_offset(str(path), reader.offset, reader.skips)
                 if reader.is_at_end or reader.offset == before:
                     break
@@ -120,6 +121,16 @@ class Session(NamedTuple):
 
         with self.home.open_threads(self.project) as threads:
             return ThreadReader(threads, self.id).whole(handle)
+
+
+def _line_id(entry: Mapping[str, Any]) -> str | None:
+    """Return what a line is known by when it is read again. A line of Codex has no id: its time and
+    all that it says are one."""
+    from rehydrate.formats._reading import compact_json
+
+    if "uuid" in entry or "timestamp" not in entry:
+        return entry.get("uuid")
+    return compact_json(entry)
 
 
 def _add(thread: GrowingThread, entries: Sequence[Any]) -> None:

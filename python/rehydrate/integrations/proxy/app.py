@@ -56,8 +56,8 @@ try:
         send_error,
         upstream_request,
     )
+    from rehydrate.page.comparison import lists_side_by_side
     from rehydrate.page.html import render
-    from rehydrate.page.lists import lists_side_by_side
 except ImportError:
     raise MissingPackageError("rehydrate[proxy]", "brings the server of the proxy") from None
 

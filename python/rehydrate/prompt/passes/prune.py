@@ -19,8 +19,7 @@ from rehydrate.prompt.counting import (
 )
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR, Target, traced
-from rehydrate.prompt.passes.outlining import Outlining
-from rehydrate.prompt.passes.packing import Packed, Packing, cut_to, is_divisible
+from rehydrate.prompt.passes.packing import Outlining, Packed, Packing, cut_to, is_divisible
 from rehydrate.prompt.section import CompositionMode, DroppedSection, Outcome, Priority, Section
 
 HISTORY_PRIORITY = Priority.NORMAL

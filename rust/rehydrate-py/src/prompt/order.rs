@@ -26,7 +26,7 @@ type Group<'py> = Vec<(Bound<'py, PyAny>, Section<'py>)>;
 /// The layer; the mode and the position in the system; the anchor of a dynamic section.
 type Key = (u8, usize, usize, i128);
 
-/// The sections in the order in which the model reads them, as `order` in `rehydrate.prompt.passes.order` describes.
+/// The sections in the order in which the model reads them, as `order` in `rehydrate.prompt.compiler` describes.
 #[pyfunction]
 pub fn ordered_sections(sections: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     let _running = Running::begin();
