@@ -219,10 +219,7 @@ class _Source(NamedTuple):
 
 @command(
     "find the tokens that a session wastes",
-    *(
-        _FILE,
-        option("--fail-on", "the least severity that makes the exit code 1", _GRAVE, "warning"),
-    ),
+    *(_FILE, option("--fail-on", "least severity that makes the exit code 1", _GRAVE, "warning")),
     option("--rule NAME", "only this rule; repeatable", ABOUT, [], action="append"),
     option("--soft N", "soft budget in tokens (default: 50k)", tokens),
     *(_HARD, option("--model MODEL", "whose cache it is for", None, ""), FORMAT),

@@ -149,8 +149,7 @@ def whole_number(least: int, most: float, refusal: str) -> Any:
 
 whole = whole_number(1, 10_000, "isn't a number from 1 to 10,000")
 """Parses a number from 1 up."""
-
-
+entries = whole_number(1, math.inf, "isn't a number of entries; pass 1 or more")
 PORT = whole_number(0, 65_535, "isn't a port; pass a number from 0 to 65535")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,15 +11,7 @@ from typing import TYPE_CHECKING
 
 from rehydrate._text import plural
 from rehydrate.cli import memory_store as store
-from rehydrate.cli.options import (
-    COLOR,
-    Commands,
-    json_option,
-    option,
-    output_of,
-    tokens,
-    whole_number,
-)
+from rehydrate.cli.options import COLOR, Commands, entries, json_option, option, output_of, tokens
 from rehydrate.cli.terminal import (
     Column,
     Failure,
@@ -57,7 +48,6 @@ start here:
 """,
 )
 _THREAD = option("THREAD")
-_ENTRIES = whole_number(1, math.inf, "isn't a number of entries; pass 1 or more")
 
 
 @contextmanager
@@ -97,7 +87,7 @@ def _list(options: argparse.Namespace) -> None:
 @part(
     "the entries of a thread",
     _THREAD,
-    option("--last N", "only the last N entries; default: all", _ENTRIES),
+    option("--last N", "only the last N entries; default: all", entries),
     *(store.STORE, json_option("the entries, as compact and eval read them,"), COLOR),
 )
 def _show(options: argparse.Namespace) -> None:
@@ -169,7 +159,7 @@ def _markdown(
 @part(
     "copy a thread, or its beginning",
     *(_THREAD, option("NEW", "the copy's name")),
-    option("--entries N", "only its first N entries; default: all", _ENTRIES),
+    option("--entries N", "only its first N entries; default: all", entries),
     store.STORE,
 )
 def _fork(options: argparse.Namespace) -> None:
