@@ -300,7 +300,7 @@ DOORS = {
     "compact": lambda talk: rehydrate.compact_context(talk, target_ratio=0.05),
     "detect": rehydrate.detect_format,
     "hydrate": lambda talk: rehydrate.hydrate("And now?", messages=talk),
-    "lint": rehydrate.lint,
+    "lint": lambda talk: rehydrate.lint([*talk]),
     "add": lambda talk: _with(*talk),
     "add to chat": lambda talk: Context(provider="openai_chat").add(*talk),
     "add plain": lambda talk: Context(format="plain").add(*talk),
