@@ -21,8 +21,15 @@ from rehydrate._concurrency.loops import is_cancellation
 from rehydrate._native import is_short_to_add, result_entries, user_message
 from rehydrate._text import plural, warn_once
 from rehydrate.agent import events, tool_calls
-from rehydrate.agent.failures import failure_text
-from rehydrate.agent.model import Model, Reply, Retry, Sleep, is_finite_number, reply_with_retries
+from rehydrate.agent.model import (
+    Model,
+    Reply,
+    Retry,
+    Sleep,
+    failure_text,
+    is_finite_number,
+    reply_with_retries,
+)
 from rehydrate.agent.tools import Tool
 from rehydrate.compact.outline import ID as OUTLINE_ID
 from rehydrate.context.context import Context

@@ -27,6 +27,7 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.chat_dicts import Codec
 from rehydrate.integrations.host_thread import (
     MAX_THREADS,
+    NOTHING_KNOWN,
     HostReport,
     HostThread,
     Known,
@@ -153,8 +154,8 @@ class PrefixThreads:
         with self._lock:
             threads = list(self._threads)
         known = [(thread, thread.known_of(messages)) for other, thread in threads if other == scope]
-        thread, most = max(known, key=lambda found: found[1].count, default=(None, Known()))
-        return (thread, most) if most.count else (None, Known())
+        thread, most = max(known, key=lambda found: found[1][1], default=(None, NOTHING_KNOWN))
+        return (thread, most) if most[1] else (None, NOTHING_KNOWN)
 
     def prompt(
         self, messages: Sequence[Any], scope: Hashable = "", *, reserved_tokens: int = 0
@@ -180,7 +181,7 @@ class PrefixThreads:
             return nothing_to_ask(name)
         thread = asking.thread
         text = thread.answer(name, arguments, call_id)
-        if thread.report.failure or thread.known_of(asking.given).count:
+        if thread.report.failure or thread.known_of(asking.given)[1]:
             return text
         # Another conversation began with the same words, and has gone on since.
         alone = self._thread(asking.scope)

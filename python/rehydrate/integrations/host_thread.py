@@ -58,11 +58,9 @@ class Shown(NamedTuple):
     message: Any
 
 
-class Known(NamedTuple):
-    """The messages that a thread knows of a host's list: its context, and how many it has."""
-
-    context: Context | None = None
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+Known = tuple[Context | None, int]
+"""The messages that a thread knows of a host's list: its context, and how many it has."""
+NOTHING_KNOWN: Known = (None, 0)
 
 
 class HostThread:
@@ -122,8 +120,8 @@ class HostThread:
         ``known`` is what `known_of` returned for these messages: they are not compared again.
         """
         with self._lock:
-            is_current = known == Known(self._context, self._count)
-            shared = known.count if is_current else self._shared(messages)
+            is_current = known == (self._context, self._count)
+            shared = known[1] if is_current else self._shared(messages)
             if shared < self._count:
                 return None
             return self._shown(messages, reserved_tokens, shared)
@@ -132,13 +130,13 @@ class HostThread:
         """Return the messages that it knows, if the list begins with all of them; else none."""
         context, count = self._context, self._count  # another thread may be adding
         if context is None or not 0 < count <= len(messages):
-            return Known()
+            return NOTHING_KNOWN
         # Most lists are of other conversations, and end otherwise.
         last = count - 1
         if not context.shared_with(messages[last:count], self._begins + last, self._same):
-            return Known()
+            return NOTHING_KNOWN
         is_known = context.shared_with(messages, self._begins, self._same) >= count
-        return Known(context, count) if is_known else Known()
+        return (context, count) if is_known else NOTHING_KNOWN
 
     def _shared(self, messages: Sequence[Any]) -> int:
         """Return with how many of the messages that it knows a list begins."""

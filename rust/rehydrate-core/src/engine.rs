@@ -14,7 +14,6 @@ use crate::embed::{CachedVector, is_present, wordpiece};
 use crate::error::Result;
 use crate::excerpts::blocks::Division;
 use crate::interrupt::{Pace, checkpoint, with_helper};
-use crate::scoring::soft_match::Nearness;
 use crate::tokens::Counter;
 
 /// Bytes of derived data a process keeps by default.
@@ -285,7 +284,6 @@ impl Engine {
         self.divisions.clear();
         self.shown.clear();
         self.vectors.clear();
-        Nearness::take_last();
         wordpiece::HANDED.forget();
         crate::tokens::HANDED.iter().for_each(|words| words.forget());
     }

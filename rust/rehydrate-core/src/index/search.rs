@@ -251,7 +251,7 @@ impl View {
             at.windows(2).map(|range| PackedBag::read(&packed[range[0]..range[1]])).enumerate().collect();
         let mut count = vec![0_u32; model.vocab_size()];
         bags.iter().for_each(|(_, bag)| bag.ids().for_each(|token| count[token as usize] += 1));
-        let found = soft_match(model, query, best.len(), &bags, &count, &mut Nearness::default());
+        let found = soft_match(model, query, best.len(), &bags, &count);
         best.into_iter().zip(found.of_message).for_each(|(index, soft)| signals[index].soft = soft as f32);
     }
 }

@@ -16,7 +16,7 @@ use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::centred_rows::CentredRows;
 use crate::scoring::bm25::idf;
 use crate::scoring::rank_fusion::{Calibration, Opinions, smooth_by_neighbours};
-use crate::scoring::soft_match::{Match, Nearness, soft_match};
+use crate::scoring::soft_match::{Match, soft_match};
 use crate::scoring::word_match::match_words;
 
 /// The calibration of opinions on messages.
@@ -112,11 +112,7 @@ impl Prepared {
         let bags = self.texts(TextAnalysis::bag);
         let weighted = self.weighted_rows.get_or_init(|| Box::new(self.weighted(model, &bags)));
         let cosine = weighted.cosines(model, query);
-        let mut nearness = Nearness::take_last();
-        let soft =
-            soft_match(model, query, self.messages.len(), &bags, &weighted.document_frequency, &mut nearness);
-        nearness.keep();
-        (cosine, soft)
+        (cosine, soft_match(model, query, self.messages.len(), &bags, &weighted.document_frequency))
     }
 
     fn weighted(&self, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> WeightedRows {

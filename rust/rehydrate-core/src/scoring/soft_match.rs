@@ -1,6 +1,4 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
-use std::sync::Mutex;
-
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::interrupt::Pace;
 use crate::scoring::bm25::idf;
@@ -24,64 +22,6 @@ pub(crate) struct Match {
     pub of_query: f64,
 }
 
-/// How near a query's tokens are to those of a conversation. The next one often has the same query and nearly the same
-/// tokens.
-#[derive(Default)]
-pub(crate) struct Nearness {
-    model: u64,
-    asked: Vec<u16>,
-    known: Vec<u16>,
-    /// For each [`LANES`] of the tokens asked for, a row for each known token.
-    rows: Vec<[u8; LANES]>,
-}
-
-/// Of the last conversation. It is taken while it is in use; nobody waits for it, since a forked child might forever.
-static LAST: Mutex<Option<Nearness>> = Mutex::new(None);
-
-impl Nearness {
-    pub fn take_last() -> Self {
-        LAST.try_lock().ok().and_then(|mut last| last.take()).unwrap_or_default()
-    }
-
-    pub fn keep(self) {
-        if let Ok(mut last) = LAST.try_lock() {
-            *last = Some(self);
-        }
-    }
-
-    /// That of these tokens: rows of `before` as far as it has them.
-    fn of(model: &StaticModel, asked: &[u16], known: &[u16], before: &Self) -> Self {
-        let is_same = (before.model, before.asked.as_slice()) == (model.mark(), asked);
-        let there = if is_same { before.known.as_slice() } else { &[] };
-        let mut at = 0;
-        let place = known.iter().map(|token| {
-            at += there[at..].iter().take_while(|there| *there < token).count();
-            (there.get(at) == Some(token)).then_some(at)
-        });
-        let places: Vec<Option<usize>> = place.collect();
-        let missing: Vec<u16> =
-            known.iter().zip(&places).filter(|(_, place)| place.is_none()).map(|(&token, _)| token).collect();
-        let mut rows = Vec::with_capacity(asked.len().div_ceil(LANES) * known.len());
-        let mut cosines = [0.0_f32; LANES * BLOCK];
-        let mut fresh = vec![[0_u8; LANES]; missing.len()];
-        for (chunk, tokens) in asked.chunks(LANES).enumerate() {
-            for (fresh, others) in fresh.chunks_mut(BLOCK).zip(missing.chunks(BLOCK)) {
-                model.similarities(tokens, others, &mut cosines);
-                for (row, cosines) in fresh.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
-                    row.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = step_of(cosine));
-                }
-            }
-            let mut fresh = fresh.iter();
-            let row = |place: &Option<usize>| match place {
-                Some(at) => Some(before.rows[chunk * there.len() + at]),
-                None => fresh.next().copied(),
-            };
-            rows.extend(places.iter().filter_map(row));
-        }
-        Self { model: model.mark(), asked: asked.to_vec(), known: known.to_vec(), rows }
-    }
-}
-
 /// Match `query` with `messages` of them, whose texts' bags are numbered by message. A query token matches a message by
 /// its nearest token there, `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches; an
 /// n-gram matches itself only. `document_frequency` says how many messages have each token of the vocabulary.
@@ -91,7 +31,6 @@ pub(crate) fn soft_match(
     messages: usize,
     bags: &[(usize, PackedBag<'_>)],
     document_frequency: &[u32],
-    nearness: &mut Nearness,
 ) -> Match {
     let present: Vec<u16> = (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|p| p.0).collect();
     let mut asked: Vec<u16> = query.iter().map(|entry| entry.0).filter(|&token| !model.is_filler(token)).collect();
@@ -99,7 +38,6 @@ pub(crate) fn soft_match(
     let rarity = |&token: &u16| (document_frequency[token as usize], token);
     asked.sort_by_key(rarity);
     asked.truncate(2 * QUERY_TOKENS);
-    asked.sort_unstable(); // which is the rarest may change from one message to the next
     grams.sort_by_key(rarity);
     grams.truncate(QUERY_GRAMS);
     let known = &present[..present.partition_point(|&token| !model.is_hashed(token))];
@@ -107,25 +45,30 @@ pub(crate) fn soft_match(
     // Tokens that occur are numbered, so that their data is close together.
     let mut number = vec![0_u16; document_frequency.len()];
     (0..).zip(&present).for_each(|(at, &token)| number[token as usize] = at);
-    let mut scored: Vec<(f64, u16, Vec<u8>)> = Vec::with_capacity(asked.len());
+    let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
     let mut of_grams = Vec::with_capacity(grams.len());
     let mut near = vec![[0_u8; LANES]; present.len()];
-    let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, u16, Vec<u8>)>| {
+    let mut cosines = [0.0_f32; LANES * BLOCK];
+    let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, Vec<u8>)>| {
         let mut best = vec![[0_u8; LANES]; messages];
         let mut pace = Pace::default();
         for (message, bag) in bags {
             pace.step_by(1 + bag.len());
             nearest(*bag, &number, near, &mut best[*message]);
         }
-        for (lane, &token) in tokens.iter().enumerate() {
+        for lane in 0..tokens.len() {
             let matches: Vec<u8> = best.iter().map(|lanes| lanes[lane]).collect();
             let matched = matches.iter().map(|&step| of_step(step)).sum();
-            scored.push((idf(messages, matched), token, matches));
+            scored.push((idf(messages, matched), matches));
         }
     };
-    *nearness = Nearness::of(model, &asked, known, nearness);
-    for (chunk, tokens) in asked.chunks(LANES).enumerate() {
-        near[..known.len()].copy_from_slice(&nearness.rows[chunk * known.len()..][..known.len()]);
+    for tokens in asked.chunks(LANES) {
+        for (near, others) in near.chunks_mut(BLOCK).zip(known.chunks(BLOCK)) {
+            model.similarities(tokens, others, &mut cosines);
+            for (near, cosines) in near.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
+                near.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = nearness(cosine));
+            }
+        }
         score(tokens, &near, &mut scored);
     }
     for tokens in grams.chunks(LANES) {
@@ -135,14 +78,14 @@ pub(crate) fn soft_match(
         }
         score(tokens, &near, &mut of_grams);
     }
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| rarity(&a.1).cmp(&rarity(&b.1))));
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.truncate(QUERY_TOKENS);
     let mut of_message = vec![0.0; messages];
-    for (rarity, _, matches) in &scored {
+    for (rarity, matches) in &scored {
         of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
     }
-    let mut of_query: f64 = scored.iter().map(|(rarity, ..)| rarity).sum();
-    for (rarity, _, matches) in &of_grams {
+    let mut of_query: f64 = scored.iter().map(|(rarity, _)| rarity).sum();
+    for (rarity, matches) in &of_grams {
         let is_seen = matches.iter().any(|&step| step > 0);
         of_query += rarity * if is_seen { 1.0 } else { UNSEEN_GRAM };
         of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
@@ -151,7 +94,7 @@ pub(crate) fn soft_match(
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 255")]
-fn step_of(cosine: f32) -> u8 {
+fn nearness(cosine: f32) -> u8 {
     (((cosine - NEAR) / (1.0 - NEAR)).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
@@ -213,11 +156,7 @@ mod tests {
         });
         let packed: Vec<Vec<u32>> = packed.collect();
         let bags: Vec<_> = packed.iter().map(|packed| PackedBag::read(packed)).enumerate().collect();
-        let mut nearness = Nearness::default();
-        let mut matched = |bags| soft_match(model, &query, messages.len(), bags, &document_frequency, &mut nearness);
-        let found = matched(&bags);
-        let again = matched(&bags);
-        assert_eq!((&again.of_message, again.of_query), (&found.of_message, found.of_query), "with the rows known");
+        let found = soft_match(model, &query, messages.len(), &bags, &document_frequency);
         let (of_message, of_query) = by_hand(model, &query, &messages);
         assert!((found.of_query - of_query).abs() < 0.05, "{} {of_query}", found.of_query);
         for (found, expected) in found.of_message.iter().zip(&of_message) {
