@@ -27,6 +27,7 @@ TESTS = {
         "tests/agent/stress",
         "tests/agent/test_mcp.py",
         "tests/agent/test_telemetry.py",
+        "tests/agent/test_telemetry_current.py",
         "tests/agent/test_traced_memory.py",
         "tests/agent/test_traced_turns.py",
     ),

@@ -3,136 +3,37 @@
 from __future__ import annotations
 
 import json
-import logging
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextvars import copy_context
 from dataclasses import replace
-from typing import Any
 
-import anyio
 import pytest
-from hypothesis import given, strategies as st
-from opentelemetry import trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
 from rehydrate.agent import (
     Compacted,
-    ContextRequested,
-    Event,
-    ModelReplied,
     Noted,
-    PromptBuilt,
     Retrying,
-    SectionAdded,
-    Telemetry,
-    TextDelta,
     ToolEnded,
     ToolStarted,
     Turn,
     TurnEnded,
     TurnStarted,
 )
-from rehydrate.cost import Usage
 from rehydrate.errors import RateLimitError
-from tests.sizes import PATIENCE_SECONDS
+from tests.agent.recorded import (
+    MODEL,
+    REQUEST,
+    SECRET,
+    TOOL,
+    Recorder,
+    built,
+    ended,
+    nothing_stays_current as nothing_stays_current,  # for every test
+    replied,
+    started,
+    whole_turn,
+)
 
 CLIENT = SpanKind.CLIENT
-MODEL = "claude-sonnet-4-5"
-SECRET = "berth four is free"
-
-
-class Recorder:
-    """A Telemetry, and what it recorded."""
-
-    def __init__(self, **options: Any) -> None:
-        self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
-        self.tracers = TracerProvider()
-        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
-        meters = MeterProvider([self.reader])
-        self.telemetry = Telemetry(self.tracers, meters, **options)
-
-    def send(self, *events: Event) -> Recorder:
-        for event in events:
-            self.telemetry(event)
-        return self
-
-    @property
-    def spans(self) -> list[ReadableSpan]:
-        return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
-
-    def span(self, name: str) -> ReadableSpan:
-        (found,) = [span for span in self.spans if span.name == name]
-        return found
-
-    def points(self, metric: str) -> list[Any]:
-        data = self.reader.get_metrics_data()
-        return [
-            point
-            for resource in (data.resource_metrics if data else [])
-            for scope in resource.scope_metrics
-            for each in scope.metrics
-            if each.name == metric
-            for point in each.data.data_points
-        ]
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_current() -> Iterator[None]:
-    yield
-    assert not trace.get_current_span().get_span_context().is_valid
-
-
-def started(thread: str = "", query: str | None = SECRET) -> TurnStarted:
-    return TurnStarted(query, "anthropic", MODEL, thread)
-
-
-def built(step: int = 1, *, kept: bool = True) -> PromptBuilt:
-    return PromptBuilt(step, 900, 990, 400, kept, 3, 2.5)
-
-
-def replied(step: int = 1, stop: Any = "answer", calls: int = 0) -> ModelReplied:
-    usage = Usage(read=400, written=100, uncached=400, output=20)
-    return ModelReplied(step, stop, calls, usage, 0.003, 40.0, f"{MODEL}-1", "msg_1", SECRET)
-
-
-def ended(stopped: Any = "answer", **more: Any) -> TurnEnded:
-    usage = Usage(read=400, uncached=500, output=20)
-    return TurnEnded(Turn(SECRET, stopped, (), 1, usage, 0.003, **more))
-
-
-TOOL = (
-    ToolStarted(1, "toolu_1", "berths", {"quay": SECRET}),
-    ToolEnded(1, "toolu_1", "berths", False, 18, 4.0, SECRET),
-)
-REQUEST = (
-    SectionAdded("semantic:1", "semantic", 120, late_bound=True),
-    SectionAdded("semantic:2", "semantic", 30, late_bound=True),
-    ContextRequested(1, "toolu_2", "request_context", SECRET, "semantic", 2, 150, 1, False, 8.0),
-)
-
-
-def whole_turn(thread: str = "", tool: tuple[Event, ...] = TOOL) -> list[Event]:
-    return [
-        started(thread),
-        SectionAdded("system", "hot", 40, late_bound=False),
-        built(),
-        replied(1, "calls", 2),
-        *tool,
-        *REQUEST,
-        built(2),
-        TextDelta(2, "berth "),
-        TextDelta(2, "four"),
-        replied(2),
-        ended(),
-    ]
 
 
 def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
@@ -437,200 +338,6 @@ def test_the_duration_that_is_measured_is_that_of_the_span() -> None:
     (point,) = recorder.points("gen_ai.invoke_agent.duration")
     assert point.sum == pytest.approx((span.end_time - span.start_time) / 1e9)
     assert span.attributes["gen_ai.agent.name"] == "harbour master"
-
-
-def test_a_turn_is_within_the_span_that_was_current_and_leaves_it_current() -> None:
-    recorder = Recorder()
-    tracer = recorder.tracers.get_tracer("a web server")
-    with tracer.start_as_current_span("POST /chat") as request:
-        recorder.send(*whole_turn())
-        assert trace.get_current_span() is request
-    assert recorder.span("invoke_agent").parent.span_id == request.get_span_context().span_id
-
-
-def test_what_a_client_or_a_tool_traces_is_within_the_span_of_the_call() -> None:
-    recorder = Recorder()
-    tracer = recorder.tracers.get_tracer("an http client")
-
-    def request(name: str) -> None:
-        tracer.start_span(name).end()
-
-    recorder.send(started(), built())
-    request("to the model")
-    recorder.send(replied(stop="calls"))
-    request("between")
-    recorder.send(TOOL[0])
-    request("of the tool")
-    recorder.send(TOOL[1], ended())
-    parents = {
-        name: recorder.span(parent).context.span_id
-        for name, parent in {
-            "to the model": f"chat {MODEL}",
-            "between": "invoke_agent",
-            "of the tool": "execute_tool berths",
-        }.items()
-    }
-    assert {name: recorder.span(name).parent.span_id for name in parents} == parents
-
-
-async def turn_with_parallel_tools(telemetry: Telemetry, thread: str, tools: int) -> None:
-    """Send the events as the loop does, each tool in a task of its own, all at the same time."""
-    telemetry(started(thread))
-    await anyio.lowlevel.checkpoint()
-    telemetry(built())
-    await anyio.lowlevel.checkpoint()
-    telemetry(replied(stop="calls", calls=tools))
-
-    async def tool(number: int) -> None:
-        call, name = f"{thread}:{number}", f"{thread} {number}"
-        telemetry(ToolStarted(1, call, name))
-        await anyio.lowlevel.checkpoint()
-        span = trace.get_current_span()
-        assert span.attributes["gen_ai.tool.call.id"] == call  # type: ignore[attr-defined]
-        telemetry(ToolEnded(1, call, name, False, 0, 0.0))
-
-    async with anyio.create_task_group() as group:
-        for number in range(tools):
-            group.start_soon(tool, number)
-    telemetry(built(2))
-    await anyio.lowlevel.checkpoint()
-    telemetry(replied(2))
-    telemetry(ended())
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.sampled_from(["asyncio", "trio"]))
-def test_turns_at_the_same_time_keep_their_spans_apart(tools: list[int], backend: str) -> None:
-    recorder = Recorder()
-
-    async def main() -> None:
-        async with anyio.create_task_group() as group:
-            for number, count in enumerate(tools):
-                group.start_soon(turn_with_parallel_tools, recorder.telemetry, f"t{number}", count)
-
-    anyio.run(main, backend=backend)
-    turns = {
-        span.context.span_id: span.attributes["gen_ai.conversation.id"]
-        for span in recorder.spans
-        if span.name == "invoke_agent"
-    }
-    assert sorted(turns.values()) == sorted(f"t{number}" for number in range(len(tools)))
-    for span in recorder.spans:
-        if span.name.startswith("execute_tool"):
-            thread = span.attributes["gen_ai.tool.name"].split()[0]
-            assert turns[span.parent.span_id] == thread
-        elif span.name.startswith("chat"):
-            assert turns[span.parent.span_id] == span.attributes["gen_ai.conversation.id"]
-    assert len(recorder.spans) == sum(3 + count for count in tools)
-    assert len({span.context.trace_id for span in recorder.spans}) == len(tools)
-
-
-def test_an_agent_that_is_a_tool_of_another_has_its_turn_within_the_call() -> None:
-    recorder = Recorder()
-    recorder.send(started("outer"), built(), replied(stop="calls", calls=1), TOOL[0])
-    inner = threading.Thread(
-        target=copy_context().run, args=(lambda: recorder.send(started("inner"), built(), ended()),)
-    )
-    inner.start()
-    inner.join()
-    recorder.send(started("inner again"), ended())
-    recorder.send(TOOL[1], built(2), replied(2), ended())
-    tool = recorder.span("execute_tool berths")
-    turns = {
-        span.attributes["gen_ai.conversation.id"]: span
-        for span in recorder.spans
-        if span.name == "invoke_agent"
-    }
-    assert turns["inner"].parent.span_id == tool.context.span_id
-    assert turns["inner again"].parent.span_id == tool.context.span_id
-    assert tool.parent.span_id == turns["outer"].context.span_id
-    assert turns["outer"].attributes["rehydrate.stopped"] == "answer"
-
-
-def test_an_agent_within_another_may_have_a_listener_of_its_own() -> None:
-    outer, inner = Recorder(), Recorder()
-    outer.send(started("outer"), TOOL[0])
-    inner.send(*whole_turn("inner"))
-    outer.send(TOOL[1], ended())
-    assert len(inner.spans) == 5
-    tool = outer.span("execute_tool berths")
-    assert inner.span("invoke_agent").parent.span_id == tool.context.span_id
-    assert len(outer.spans) == 2
-
-
-class Broken(SpanExporter):
-    def export(self, spans: Any) -> Any:
-        raise OSError("the collector is down")
-
-    def shutdown(self) -> None:
-        pass
-
-
-class BrokenProcessor(SpanProcessor):
-    """Fails at the start or at the end of a span."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    def on_start(self, span: Any, parent_context: Any = None) -> None:
-        if self.where == "start":
-            raise OSError("the collector is down")
-
-    def on_end(self, span: Any) -> None:
-        if self.where == "end":
-            raise OSError("the collector is down")
-
-
-@pytest.mark.parametrize("where", ["export", "start", "end"])
-def test_what_an_exporter_throws_breaks_no_turn_and_is_said(
-    where: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    recorder = Recorder()
-    broken: Any = SimpleSpanProcessor(Broken()) if where == "export" else BrokenProcessor(where)
-    recorder.tracers.add_span_processor(broken)
-    with caplog.at_level(logging.WARNING):
-        recorder.send(*whole_turn(), *whole_turn())
-    ours = [record for record in caplog.records if record.name.startswith("rehydrate")]
-    assert len(ours) == (0 if where == "export" else 1)  # the SDK logs it itself
-    if where != "start":
-        assert [span.name for span in recorder.spans].count("invoke_agent") == 2
-
-
-def test_events_of_a_turn_that_did_not_begin_are_left_alone() -> None:
-    recorder = Recorder().send(built(), replied(), *TOOL, *REQUEST, ended())
-    assert recorder.spans == []
-
-
-def test_events_out_of_order_make_no_exception(caplog: pytest.LogCaptureFixture) -> None:
-    recorder = Recorder().send(started(), replied(), TOOL[1], TextDelta(1, "x"), built(), built())
-    recorder.send(TOOL[0], ended(), ended())
-    assert not [record for record in caplog.records if record.name.startswith("rehydrate")]
-    assert recorder.span("invoke_agent").attributes["rehydrate.stopped"] == "answer"
-
-
-def test_without_providers_it_is_the_programs_that_are_used() -> None:
-    telemetry = Telemetry()
-    for event in whole_turn():  # there are none: nothing is recorded, and nothing fails
-        telemetry(event)
-    assert not telemetry._has_failed
-
-
-def test_importing_it_needs_no_opentelemetry_and_making_one_names_the_extra() -> None:
-    code = (
-        "import sys\n"
-        "import rehydrate.agent.telemetry as telemetry\n"
-        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]\n"
-        "sys.modules['opentelemetry'] = None\n"
-        "try:\n    telemetry.Telemetry()\n"
-        "except ImportError as error:\n    print(error)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE_SECONDS,
-    )
-    assert "pip install 'rehydrate[telemetry]'" in done.stdout
 
 
 def test_a_turn_without_price_or_thread_leaves_them_out() -> None:

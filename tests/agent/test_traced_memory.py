@@ -28,8 +28,9 @@ from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
 from rehydrate.integrations.mcp_server.tools import TOOLS, answer
 from rehydrate.memory import LoadMemory
+from tests.agent.recorded import Recorder
 from tests.agent.script import BACKENDS
-from tests.agent.test_telemetry import BrokenProcessor, Recorder
+from tests.agent.test_telemetry_current import BrokenProcessor
 
 ALICE = "alice"
 STAGING = "The staging server listens on port 8443."

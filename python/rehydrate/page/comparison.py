@@ -279,7 +279,7 @@ def lists_side_by_side(
     added = [message for message in sent.messages if after[message.index][0] is None]
     every = [_added(message, sent_tokens[message.index]) for message in added]
     every += [
-        _row_of_lists(len(added) + number, unit, kept, tokens, reasons)
+        _row_of(len(added) + number, unit, kept, tokens, reasons)
         for number, unit in enumerate(conversation.units)
     ]
     before_tokens, after_tokens = sum(tokens), sum(sent_tokens)
@@ -303,7 +303,7 @@ def lists_side_by_side(
     return page_of(every, stats, title=title)
 
 
-def _row_of_lists(
+def _row_of(
     number: int,
     unit: Unit,
     kept: Mapping[int, tuple[Message, int]],
