@@ -120,7 +120,7 @@ def test_a_notebook_shows_the_tables_with_everything_escaped():
         (prompt, "prompt for anthropic: "),
         (context, "&lt;Context for anthropic: 2 entries, 2 prompts, 0 compactions, "),
         (Context(), "0 tokens in the last prompt&gt;"),
-        (context.why(0), "history[0]: whole shown"),
+        (context.why(0), "history[0]: shown whole ("),
         (context.prefix, "tokens are shared"),
     ):
         html = shown._repr_html_()

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
-from rehydrate._text import shown_in_notebooks
+from rehydrate._text import plural, shown_in_notebooks
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import validate
 
@@ -134,11 +134,12 @@ class Why(NamedTuple):
 
     def __str__(self) -> str:
         """Return the id, what is shown of it, the tokens and the reason."""
+        shown = "not shown" if self.shown == "not" else f"shown {self.shown}"
         omitted = f", {self.omitted_tokens:,} omitted" if self.omitted_tokens else ""
-        whole = f"; the whole is {self.handle}" if self.handle else ""
-        return (
-            f"{self.id}: {self.shown} shown ({self.tokens:,} tokens{omitted}): {self.reason}{whole}"
-        )
+        whole = f"the whole is {self.handle}" if self.handle else ""
+        about = "; ".join(filter(None, [self.reason, whole]))
+        line = f"{self.id}: {shown} ({plural(self.tokens, 'token')}{omitted})"
+        return f"{line}: {about}" if about else line
 
 
 Kind = Literal["added", "removed", "changed", "moved"]
