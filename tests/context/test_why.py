@@ -7,6 +7,7 @@ from rehydrate import Budget, Context, compact_context
 from rehydrate.context import BackgroundCompaction, Threads, thread
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import Provenance, Section
+from rehydrate.prompt.section import DroppedSection
 from rehydrate.prompt.sources import function
 
 BUDGET = Budget(soft_tokens=3_000)
@@ -178,3 +179,21 @@ def test_a_prompts_records_are_read_once_for_all_questions(monkeypatch):
     shown = [context.why(index).shown for index in range(800)]
     assert shown.count("not") == len(context.ir.meta.dropped) > 100
     assert len(read) == 1
+
+
+def test_a_turn_reads_only_new_records_of_entries(monkeypatch):
+    read = []
+    of_entry = DroppedSection.of_entry.fget
+    context = Context(budget=Budget(soft_tokens=4_000))
+    for number in range(400):
+        context.add({"role": "user", "content": f"Question {number}: which berth is free?"})
+        context.add({"role": "assistant", "content": f"Berth {number}. " * 3})
+    for question in ("And now?", "And then?"):
+        context.prompt(question)
+        context.add({"role": "assistant", "content": "Berth 9."})
+    records = context.ir.meta.dropped
+    counting = property(lambda one: read.append(one) or of_entry(one))
+    monkeypatch.setattr(DroppedSection, "of_entry", counting)
+    context.prompt("And later?")
+    assert context.ir.meta.dropped == records
+    assert len(records) > 100 > len(read)

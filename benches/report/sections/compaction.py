@@ -27,8 +27,10 @@ LIMITS = {
     "hash; sharing one scan would save passes over memory, not the work in each",
     "cold, two threads": "Only new texts are read by two threads; features, scores and packing run "
     "on one",
-    "warm": "The call is stateless: features, scores and packing are worked out again (`select` is "
-    "two fifths with a query), every text is hashed and every dict read again (the row below)",
+    "warm": "The call is stateless: features, scores and packing are worked out again, every text "
+    "is hashed and every dict read again (the row below). With a query a third is the vectors, "
+    "whose weights change with each message: 22% adds the tokens' rows, four vector instructions "
+    "for 16 components; names take 10%, packing 10%, the soft match 4%, Python and reading 25%",
 }
 
 

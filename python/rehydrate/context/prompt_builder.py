@@ -25,7 +25,7 @@ from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR, RenderCache, Target
 from rehydrate.prompt.passes.prune import OVER_BUDGET
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Meta, Section, Stability, ToolDef
+from rehydrate.prompt.section import DroppedSection, Meta, Section, Stability, ToolDef
 from rehydrate.prompt.sources import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
 from rehydrate.prompt.splicing import visible_items
@@ -73,6 +73,8 @@ class PromptBuilder:
     """No pass and no store of originals is the caller's: these may take any time."""
     has_own_model: bool
     """Whether the context was made for a model: no other is named then."""
+    _left_out: tuple[DroppedSection, ...] = ()
+    """The records of entries that the last turn began with."""
 
     @property
     def budget(self) -> Budget:
@@ -159,7 +161,29 @@ class PromptBuilder:
             late_bound=late_bound,
             counter=base.counter,
         )
-        return Draft(ir.replace(meta=_carried(found.meta, base.meta, ir.tokens)), missing)
+        return Draft(ir.replace(meta=self._carried(found.meta, base.meta, ir.tokens)), missing)
+
+    def _carried(self, meta: Meta, last: Meta, tokens: int) -> Meta:
+        """Return what is still true of how the last prompt of a turn was made, with the last record
+        of each entry that a prompt left out or cut; ``tokens`` are those of everything there is
+        now."""
+        degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
+        dropped = meta.dropped
+        if meta is not last:  # a new turn's
+            dropped = (*self._of_entries(last.dropped), *dropped)
+        return Meta(meta.sources, dropped, before_tokens=tokens, degraded=degraded)
+
+    def _of_entries(self, dropped: tuple[DroppedSection, ...]) -> tuple[DroppedSection, ...]:
+        """Return the last record of each entry. There may be tens of thousands, and most turns add
+        none, so those that the last turn began with are not read again."""
+        known = self._left_out
+        if dropped[: len(known)] != known:  # of another prompt
+            known = ()
+        new = {one.section: one for one in dropped[len(known) :] if one.of_entry}
+        if new:
+            known = tuple(({one.section: one for one in known} | new).values())
+        self._left_out = known
+        return known
 
     def compile(
         self, draft: Draft, thread: Thread, *, waits: bool = True
@@ -229,17 +253,6 @@ class PromptBuilder:
                 ir = ir.replace(sections=(*fresh, *others), meta=meta)
         texts = thread.entries.with_texts_of(ir.history.indices, ir.history)
         return Draft(ir if texts is ir.history else ir.replace(history=texts), missing)
-
-
-def _carried(meta: Meta, last: Meta, tokens: int) -> Meta:
-    """Return what is still true of how the last prompt of a turn was made, with the last record of
-    each entry that a prompt left out or cut; ``tokens`` are those of everything there is now."""
-    degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
-    dropped = meta.dropped
-    if meta is not last:  # a new turn's
-        entries = {one.section: one for one in last.dropped if one.of_entry}
-        dropped = (*entries.values(), *dropped)
-    return Meta(meta.sources, dropped, before_tokens=tokens, degraded=degraded)
 
 
 def own_passes() -> tuple[Pass, ...]:

@@ -2,6 +2,7 @@
 pub mod builtin;
 pub(crate) mod centred_rows;
 pub(crate) mod int_products;
+pub(crate) mod nearness;
 pub mod onnx;
 pub mod wordpiece;
 

@@ -10,6 +10,7 @@ use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::{Needs, TextAnalysis, Wanted};
 use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
+use crate::embed::nearness::Nearness;
 use crate::embed::{CachedVector, is_present, wordpiece};
 use crate::error::Result;
 use crate::excerpts::blocks::Division;
@@ -284,6 +285,7 @@ impl Engine {
         self.divisions.clear();
         self.shown.clear();
         self.vectors.clear();
+        Nearness::take_last();
         wordpiece::HANDED.forget();
         crate::tokens::HANDED.iter().for_each(|words| words.forget());
     }

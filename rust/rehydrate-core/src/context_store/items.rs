@@ -124,24 +124,22 @@ impl Item {
         self.uses.iter().any(|(used, _)| changes(used))
     }
 
-    /// It after an operation.
-    fn after(&self, operation: &Operation) -> Self {
-        let mut item = self.clone();
+    /// Do an operation on it.
+    fn change(&mut self, operation: &Operation) {
         match operation.kind {
-            OperationKind::Supersede => (item.status, item.other) = (Status::Superseded, operation.other),
+            OperationKind::Supersede => (self.status, self.other) = (Status::Superseded, operation.other),
             OperationKind::Resolve => {
-                item.status = Status::Resolved;
-                item.note_use(b"resolved", operation.entry);
+                self.status = Status::Resolved;
+                self.note_use(b"resolved", operation.entry);
             }
-            OperationKind::Fade => item.status = Status::Faded,
+            OperationKind::Fade => self.status = Status::Faded,
             OperationKind::Add | OperationKind::Promote => {
-                if item.status == Status::Faded {
-                    item.status = Status::Live;
+                if self.status == Status::Faded {
+                    self.status = Status::Live;
                 }
-                item.note_use(&operation.used, operation.entry);
+                self.note_use(&operation.used, operation.entry);
             }
         }
-        item
     }
 
     fn note_use(&mut self, used: &[u8], entry: i64) {
@@ -311,21 +309,37 @@ impl Items {
 
     /// Do one step; an operation about an item that is not there changes nothing.
     pub fn apply(&mut self, operation: Operation) {
-        let item = match &operation.added {
+        let place = match &operation.added {
             Some(added) => {
                 self.by_key.insert((added.heading, added.key.clone()), added.id);
                 self.last_id = self.last_id.max(added.id);
-                Some(Arc::clone(added))
+                Some(self.put(Arc::clone(added)))
             }
-            None => self.get(operation.item).map(|item| Arc::new(item.after(&operation))),
+            None => self.places.get(&operation.item).copied(),
         };
-        self.log.push(operation);
-        if let Some(item) = item {
-            self.put(item);
+        if let Some(place) = place {
+            if operation.added.is_none() {
+                // The log has the item as it was added, so its first change copies it, and no other.
+                Arc::make_mut(&mut self.all[place]).change(&operation);
+            }
+            self.note_status(place);
         }
+        self.log.push(operation);
     }
 
-    fn put(&mut self, item: Arc<Item>) {
+    /// Put an item in its place, and return that.
+    fn put(&mut self, item: Arc<Item>) -> usize {
+        let place = *self.places.entry(item.id).or_insert(self.all.len());
+        match self.all.get_mut(place) {
+            Some(there) => *there = item,
+            None => self.all.push(item),
+        }
+        place
+    }
+
+    /// Note whether the item in this place holds.
+    fn note_status(&mut self, place: usize) {
+        let item = &self.all[place];
         let (heading, id) = (item.heading, item.id);
         let live = &mut self.live[heading as usize];
         if item.status != Status::Live {
@@ -336,13 +350,6 @@ impl Items {
             self.steps += 1;
             self.since.insert((heading, id), self.steps);
             live.insert(self.steps, id);
-        }
-        match self.places.get(&id) {
-            Some(&place) => self.all[place] = item,
-            None => {
-                self.places.insert(id, self.all.len());
-                self.all.push(item);
-            }
         }
     }
 }

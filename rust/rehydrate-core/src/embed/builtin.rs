@@ -110,7 +110,10 @@ impl StaticModel {
     /// # Errors
     /// [`Error::Model`] when the two do not belong together or the file is cut short.
     pub fn from_parts(space: &str, vocab: &str, vectors: &'static [u8]) -> Result<Self> {
-        let wordpiece = WordPiece::from_vocab(vocab)?;
+        Self::with_tokenizer(WordPiece::from_vocab(vocab)?, space, vocab, vectors)
+    }
+
+    fn with_tokenizer(wordpiece: WordPiece, space: &str, vocab: &str, vectors: &'static [u8]) -> Result<Self> {
         if vectors.len() < HEADER_BYTES || &vectors[..8] != MAGIC {
             return Err(Error::Model("not a static model: the magic RHYSTAT1 is missing".into()));
         }
@@ -290,7 +293,8 @@ impl Embedder for StaticModel {
 }
 
 fn compiled_in() -> StaticModel {
-    let model = StaticModel::from_parts(
+    let model = StaticModel::with_tokenizer(
+        WordPiece::builtin(),
         "builtin/all-MiniLM-L6-v2-static-256",
         include_str!("../../model/vocab.txt"),
         include_bytes!("../../model/static.bin"),

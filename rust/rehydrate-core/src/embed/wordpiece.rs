@@ -102,19 +102,26 @@ impl WordPiece {
                 }
             }
         }
-        let mut tokenizer = WordPiece {
-            trie: Trie::new(&starting, &continuing),
-            unknown,
-            vocab_size,
-            punctuation: [unknown; 128],
-            identity: next_identity(),
-        };
+        Ok(Self::of(Trie::new(&starting, &continuing), unknown, vocab_size))
+    }
+
+    /// That of the built-in model. The build script has made its trie, which takes longer than all else at a start.
+    pub(crate) fn builtin() -> WordPiece {
+        mod made {
+            include!(concat!(env!("OUT_DIR"), "/wordpiece.rs"));
+        }
+        Self::of(Trie::with_nodes(&made::NODES), made::UNKNOWN, made::VOCAB_SIZE)
+    }
+
+    fn of(trie: Trie, unknown: u16, vocab_size: usize) -> WordPiece {
+        let mut tokenizer =
+            WordPiece { trie, unknown, vocab_size, punctuation: [unknown; 128], identity: next_identity() };
         for byte in 0..128u8 {
             if let Some((id, 1)) = tokenizer.trie.longest_prefix(Root::Starting, &[byte]) {
                 tokenizer.punctuation[usize::from(byte)] = id;
             }
         }
-        Ok(tokenizer)
+        tokenizer
     }
 
     /// The number of tokens; every id is below it.

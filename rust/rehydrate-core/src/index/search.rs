@@ -12,6 +12,7 @@ use super::terms::QueryTerms;
 use super::top_k::TopK;
 use super::view::View;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
+use crate::embed::nearness::Nearness;
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;
 use crate::scoring::rank_fusion::{Calibration, CandidateSignals, Fusion, Marks, fuse};
@@ -251,7 +252,7 @@ impl View {
             at.windows(2).map(|range| PackedBag::read(&packed[range[0]..range[1]])).enumerate().collect();
         let mut count = vec![0_u32; model.vocab_size()];
         bags.iter().for_each(|(_, bag)| bag.ids().for_each(|token| count[token as usize] += 1));
-        let found = soft_match(model, query, best.len(), &bags, &count);
+        let found = soft_match(model, query, best.len(), &bags, &count, &mut Nearness::default());
         best.into_iter().zip(found.of_message).for_each(|(index, soft)| signals[index].soft = soft as f32);
     }
 }

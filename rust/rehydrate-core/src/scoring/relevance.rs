@@ -14,6 +14,7 @@ use crate::conversation::weighted_rows::WeightedRows;
 use crate::embed::Embedder;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::centred_rows::CentredRows;
+use crate::embed::nearness::Nearness;
 use crate::scoring::bm25::idf;
 use crate::scoring::rank_fusion::{Calibration, Opinions, smooth_by_neighbours};
 use crate::scoring::soft_match::{Match, soft_match};
@@ -112,7 +113,10 @@ impl Prepared {
         let bags = self.texts(TextAnalysis::bag);
         let weighted = self.weighted_rows.get_or_init(|| Box::new(self.weighted(model, &bags)));
         let cosine = weighted.cosines(model, query);
-        (cosine, soft_match(model, query, self.messages.len(), &bags, &weighted.document_frequency))
+        let mut nearness = Nearness::take_last();
+        let soft = soft_match(model, query, self.messages.len(), &bags, &weighted.document_frequency, &mut nearness);
+        nearness.keep();
+        (cosine, soft)
     }
 
     fn weighted(&self, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> WeightedRows {

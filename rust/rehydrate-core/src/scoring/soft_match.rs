@@ -1,20 +1,15 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
+use crate::embed::nearness::{LANES, Nearness};
 use crate::interrupt::Pace;
 use crate::scoring::bm25::idf;
 
-/// Cosine of two tokens from which they count as related.
-const NEAR: f32 = 0.3;
 /// A longer query is judged by its rarest tokens.
 const QUERY_TOKENS: usize = 32;
 /// And by this many n-grams of other scripts: a word has several.
 const QUERY_GRAMS: usize = 256;
 /// Weight of an n-gram that no message holds: every other n-gram spans two words or an ending, and means nothing.
 const UNSEEN_GRAM: f64 = 0.5;
-/// Tokens that are looked up at once: one row of bytes per token of the vocabulary, one vector instruction per row.
-const LANES: usize = 16;
-/// Tokens that those are compared with at once.
-const BLOCK: usize = 64;
 
 /// The share of a query that each message matches, and how much there is to match.
 pub(crate) struct Match {
@@ -31,6 +26,7 @@ pub(crate) fn soft_match(
     messages: usize,
     bags: &[(usize, PackedBag<'_>)],
     document_frequency: &[u32],
+    nearness: &mut Nearness,
 ) -> Match {
     let present: Vec<u16> = (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|p| p.0).collect();
     let mut asked: Vec<u16> = query.iter().map(|entry| entry.0).filter(|&token| !model.is_filler(token)).collect();
@@ -38,6 +34,7 @@ pub(crate) fn soft_match(
     let rarity = |&token: &u16| (document_frequency[token as usize], token);
     asked.sort_by_key(rarity);
     asked.truncate(2 * QUERY_TOKENS);
+    asked.sort_unstable(); // which is the rarest may change from one message to the next
     grams.sort_by_key(rarity);
     grams.truncate(QUERY_GRAMS);
     let known = &present[..present.partition_point(|&token| !model.is_hashed(token))];
@@ -45,30 +42,25 @@ pub(crate) fn soft_match(
     // Tokens that occur are numbered, so that their data is close together.
     let mut number = vec![0_u16; document_frequency.len()];
     (0..).zip(&present).for_each(|(at, &token)| number[token as usize] = at);
-    let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
+    let mut scored: Vec<(f64, u16, Vec<u8>)> = Vec::with_capacity(asked.len());
     let mut of_grams = Vec::with_capacity(grams.len());
     let mut near = vec![[0_u8; LANES]; present.len()];
-    let mut cosines = [0.0_f32; LANES * BLOCK];
-    let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, Vec<u8>)>| {
+    let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, u16, Vec<u8>)>| {
         let mut best = vec![[0_u8; LANES]; messages];
         let mut pace = Pace::default();
         for (message, bag) in bags {
             pace.step_by(1 + bag.len());
             nearest(*bag, &number, near, &mut best[*message]);
         }
-        for lane in 0..tokens.len() {
+        for (lane, &token) in tokens.iter().enumerate() {
             let matches: Vec<u8> = best.iter().map(|lanes| lanes[lane]).collect();
             let matched = matches.iter().map(|&step| of_step(step)).sum();
-            scored.push((idf(messages, matched), matches));
+            scored.push((idf(messages, matched), token, matches));
         }
     };
-    for tokens in asked.chunks(LANES) {
-        for (near, others) in near.chunks_mut(BLOCK).zip(known.chunks(BLOCK)) {
-            model.similarities(tokens, others, &mut cosines);
-            for (near, cosines) in near.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
-                near.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = nearness(cosine));
-            }
-        }
+    *nearness = Nearness::of(model, &asked, known, nearness);
+    for (chunk, tokens) in asked.chunks(LANES).enumerate() {
+        near[..known.len()].copy_from_slice(nearness.rows_of(chunk));
         score(tokens, &near, &mut scored);
     }
     for tokens in grams.chunks(LANES) {
@@ -78,24 +70,19 @@ pub(crate) fn soft_match(
         }
         score(tokens, &near, &mut of_grams);
     }
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| rarity(&a.1).cmp(&rarity(&b.1))));
     scored.truncate(QUERY_TOKENS);
     let mut of_message = vec![0.0; messages];
-    for (rarity, matches) in &scored {
+    for (rarity, _, matches) in &scored {
         of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
     }
-    let mut of_query: f64 = scored.iter().map(|(rarity, _)| rarity).sum();
-    for (rarity, matches) in &of_grams {
+    let mut of_query: f64 = scored.iter().map(|(rarity, ..)| rarity).sum();
+    for (rarity, _, matches) in &of_grams {
         let is_seen = matches.iter().any(|&step| step > 0);
         of_query += rarity * if is_seen { 1.0 } else { UNSEEN_GRAM };
         of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
     }
     Match { of_message, of_query }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 255")]
-fn nearness(cosine: f32) -> u8 {
-    (((cosine - NEAR) / (1.0 - NEAR)).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
 fn of_step(step: u8) -> f64 {
@@ -156,7 +143,11 @@ mod tests {
         });
         let packed: Vec<Vec<u32>> = packed.collect();
         let bags: Vec<_> = packed.iter().map(|packed| PackedBag::read(packed)).enumerate().collect();
-        let found = soft_match(model, &query, messages.len(), &bags, &document_frequency);
+        let mut nearness = Nearness::default();
+        let mut matched = |bags| soft_match(model, &query, messages.len(), bags, &document_frequency, &mut nearness);
+        let found = matched(&bags);
+        let again = matched(&bags);
+        assert_eq!((&again.of_message, again.of_query), (&found.of_message, found.of_query), "with the rows known");
         let (of_message, of_query) = by_hand(model, &query, &messages);
         assert!((found.of_query - of_query).abs() < 0.05, "{} {of_query}", found.of_query);
         for (found, expected) in found.of_message.iter().zip(&of_message) {

@@ -2,6 +2,9 @@
 //!
 //! The child of a node by byte `b` is the slot `node.base ^ b`, if that slot's label is `b`. No two nodes have the same
 //! base, so a label says for certain whose child a slot is.
+//!
+//! The build script makes that of the built-in model's vocabulary with this module.
+use std::borrow::Cow;
 
 /// The tokens to look for: those that start a word, or those written with `##`, that continue one.
 #[derive(Clone, Copy)]
@@ -11,15 +14,28 @@ pub enum Root {
 }
 
 pub struct Trie {
-    nodes: Vec<Node>,
+    nodes: Cow<'static, [u64]>,
 }
 
-/// Eight bytes, so that a step costs one cache line at most.
+/// Eight bytes when packed, so that a step costs one cache line at most.
 #[derive(Clone, Copy)]
 struct Node {
     base: u32,
     label: u16,
     id: u16,
+}
+
+impl Node {
+    #[inline(always)]
+    const fn packed(self) -> u64 {
+        self.base as u64 | (self.label as u64) << 32 | (self.id as u64) << 48
+    }
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of a word")]
+    const fn unpacked(word: u64) -> Self {
+        Self { base: word as u32, label: (word >> 32) as u16, id: (word >> 48) as u16 }
+    }
 }
 
 const NO_ID: u16 = u16::MAX;
@@ -58,17 +74,28 @@ impl Trie {
             level = next;
             depth += 1;
         }
-        Trie { nodes: builder.nodes }
+        Trie { nodes: builder.nodes.into_iter().map(Node::packed).collect() }
+    }
+
+    /// The trie with these nodes.
+    pub const fn with_nodes(nodes: &'static [u64]) -> Trie {
+        Trie { nodes: Cow::Borrowed(nodes) }
+    }
+
+    /// Its nodes.
+    pub fn nodes(&self) -> &[u64] {
+        &self.nodes
     }
 
     /// The id and the length in bytes of the longest token that `word` starts with.
     #[inline]
     pub fn longest_prefix(&self, root: Root, word: &[u8]) -> Option<(u16, usize)> {
         let mut longest = None;
-        let mut base = self.nodes[root as usize].base as usize;
+        let nodes = self.nodes();
+        let mut base = Node::unpacked(nodes[root as usize]).base as usize;
         for (&byte, len) in word.iter().zip(1..) {
-            let Some(node) = self.nodes.get(base ^ usize::from(byte)).filter(|node| node.label == u16::from(byte))
-            else {
+            let node = nodes.get(base ^ usize::from(byte)).map(|&word| Node::unpacked(word));
+            let Some(node) = node.filter(|node| node.label == u16::from(byte)) else {
                 break;
             };
             if node.id != NO_ID {
