@@ -112,6 +112,35 @@ def test_a_picture_counts_by_its_size(data: bytes) -> None:
     assert count_tokens(bedrock(base64(data)), format="bedrock") == CLAUDES
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\n    "])
+@pytest.mark.parametrize("length", [64, 76, 77])
+def test_base64_in_lines_counts_as_in_one(length: int, ending: str) -> None:
+    def counted(data: bytes, kind: str) -> int:
+        text = base64(data)
+        lines = [text[at : at + length] for at in range(0, len(text), length)]
+        whole = ending + ending.join(lines) + ending
+        source = {"type": "base64", "media_type": kind, "data": whole}
+        as_url = {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{whole}"}}
+        assert count_tokens(user(as_url)) == count_tokens(chat(data))
+        return count_tokens(user({"type": "document", "source": source}))
+
+    for data in PICTURES.values():
+        assert counted(data, "image/png") == CLAUDES
+    assert counted(pdf(3, at_end=True), "application/pdf") == 3 * 2_334
+    forged = pdf(3).replace(b"/Count 3", b"/Count 99999999999")
+    assert counted(forged, "application/pdf") == 2_334, "that of the inner node"
+
+
+def test_a_number_that_is_cut_off_is_unknown() -> None:
+    data = b"%PDF-1.7 2 0 obj << /Type /Pages /Count 99"
+    assert count_tokens(anthropic(data)) == 1_600
+    assert count_tokens(anthropic(data + b" >>")) == 99 * 2_334
+    whole = base64(data + b"99999999 >>")
+    broken = whole[: len(data) // 3 * 4] + "!" + whole[len(data) // 3 * 4 :]
+    source = {"type": "base64", "media_type": "application/pdf", "data": broken}
+    assert count_tokens(user({"type": "document", "source": source})) == 1_600
+
+
 def test_it_counts_alike_wherever_it_is() -> None:
     data = PICTURES["png"]
     block = anthropic(data)[0]["content"][0]

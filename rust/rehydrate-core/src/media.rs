@@ -27,6 +27,8 @@ const MOST_PAGES: u32 = 1_000;
 const PAGE_TOKENS: u32 = 2_334;
 /// Bytes at each end of a PDF in which the number of its pages is looked for.
 const PDF_WINDOW: usize = 16_384;
+/// Bytes in which the first break of a line is looked for: the longest line of a mail.
+const LONGEST_LINE: usize = 1_000;
 /// Segments of a JPEG before its size.
 const MOST_SEGMENTS: usize = 256;
 
@@ -165,7 +167,36 @@ fn whole_number(value: f64) -> u32 {
 #[derive(Clone, Copy)]
 pub enum Bytes<'a> {
     Raw(&'a [u8]),
-    Base64(&'a [u8]),
+    Base64(Lines<'a>),
+}
+
+/// Base64 in lines of one length, as mails have it, or in one line.
+#[derive(Clone, Copy)]
+pub struct Lines<'a> {
+    text: &'a [u8],
+    length: usize,
+    /// The bytes between two lines.
+    gap: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let text = text.trim_ascii();
+        let start = &text[..text.len().min(LONGEST_LINE)];
+        let length = start.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+        let gap = text[length..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        Self { text, length: length.max(1), gap }
+    }
+
+    /// The number of digits.
+    fn len(self) -> usize {
+        self.text.len() - self.text.len() / (self.length + self.gap) * self.gap
+    }
+
+    fn digit(self, number: usize) -> Option<u8> {
+        let at = number + number / self.length * self.gap;
+        self.text.get(at).copied().and_then(base64::digit)
+    }
 }
 
 impl<'a> Bytes<'a> {
@@ -175,29 +206,28 @@ impl<'a> Bytes<'a> {
         const LONGEST_HEADER: usize = 256;
         let bytes = text.as_bytes();
         if !bytes.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"data:")) {
-            return Some(Self::Base64(bytes));
+            return Some(Self::Base64(Lines::of(bytes)));
         }
         let comma = bytes.iter().take(LONGEST_HEADER).position(|&byte| byte == b',')?;
         let is_base64 = bytes[..comma].to_ascii_lowercase().ends_with(b";base64");
-        is_base64.then(|| Self::Base64(&bytes[comma + 1..]))
+        is_base64.then(|| Self::Base64(Lines::of(&bytes[comma + 1..])))
     }
 
     fn len(self) -> usize {
         match self {
             Self::Raw(bytes) => bytes.len(),
-            Self::Base64(text) => text.len() / 4 * 3,
+            Self::Base64(lines) => lines.len() / 4 * 3,
         }
     }
 
     /// The byte at a position; None after the end, and where it isn't base64.
     fn at(self, position: usize) -> Option<u8> {
-        let text = match self {
+        let lines = match self {
             Self::Raw(bytes) => return bytes.get(position).copied(),
-            Self::Base64(text) => text,
+            Self::Base64(lines) => lines,
         };
         let (first, within) = (position / 3 * 4, position % 3);
-        let digit = |number: usize| text.get(first + number).copied().and_then(base64::digit);
-        let (high, low) = (digit(within)?, digit(within + 1)?);
+        let (high, low) = (lines.digit(first + within)?, lines.digit(first + within + 1)?);
         Some(match within {
             0 => (high << 2) | (low >> 4),
             1 => (high << 4) | (low >> 2),
@@ -290,11 +320,11 @@ fn root_pages(text: &[u8]) -> Option<u32> {
     memchr::memmem::find_iter(text, b"/Pages").filter_map(counted).max()
 }
 
-/// The positive number right after a key.
+/// The positive number right after a key. One at the very end of the text may be cut off: it isn't known.
 fn number_after(text: &[u8], key: &[u8]) -> Option<u32> {
     memchr::memmem::find_iter(text, key).find_map(|at| {
         let rest = text[at + key.len()..].trim_ascii_start();
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
         let number: u32 = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
         (number > 0).then_some(number)
     })
