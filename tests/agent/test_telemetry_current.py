@@ -29,7 +29,7 @@ from tests.agent.recorded import (
     Recorder,
     built,
     ended,
-    nothing_stays_current as nothing_stays_current,  # for every test
+    nothing_stays_current,  # noqa: F401  for every test
     replied,
     started,
     whole_turn,
