@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ import pyarrow as pa
 import rehydrate
 from benches.python.batch.transcripts import Transcript, as_batch, generated
 from benches.python.inputs import recorded_session
+from rehydrate import _native
+from rehydrate.batch import compaction
 
 OPTIONS: dict[str, Any] = {"target_ratio": 0.3, "outline": True}
 STATS = (
@@ -90,13 +93,21 @@ def die_once(folder: Path, calls: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def helpers_share(work: Callable[[], object]) -> float:
-    """Return the share of the work's CPU time that other threads of this process had.
+def is_alone(work: Callable[[], object]) -> bool:
+    """Return whether all compactions of the work ran on this thread, with the engine's helper off.
 
-    With two threads it is a third of these rows' time, and with the engine's own helper as much of
-    the session's.
+    That a thread without helpers starts none is tested where they are: `interrupt.rs`.
     """
-    own, all_threads = time.thread_time(), time.process_time()
-    work()
-    own, all_threads = time.thread_time() - own, time.process_time() - all_threads
-    return 1 - own / all_threads
+    found = set()
+    compact = compaction.compact_context
+
+    def watched(messages: Any, *arguments: Any, **options: Any) -> rehydrate.Compaction:
+        if messages:  # without any, the options are checked
+            was_alone = _native.set_alone(True)
+            _native.set_alone(was_alone)
+            found.add((threading.get_ident(), was_alone))
+        return compact(messages, *arguments, **options)
+
+    with patch.object(compaction, "compact_context", watched):
+        work()
+    return found == {(threading.get_ident(), True)}

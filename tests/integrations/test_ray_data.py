@@ -125,10 +125,8 @@ def test_a_killed_worker_loses_no_row_and_doubles_none(data: Any, tmp_path: Path
 def test_a_worker_has_one_thread_and_a_small_cache(data: Any):
     class Watched(RehydrateBatch):
         def __call__(self, table: Any) -> Any:
-            super().__call__(table)  # loads what is loaded once
-            rehydrate.process.clear_cache()
-            share = cases.helpers_share(lambda: super(Watched, self).__call__(table))
-            return pa.table({"share": [share], "limit": [rehydrate.process.cache_limit()]})
+            is_alone = cases.is_alone(lambda: super(Watched, self).__call__(table))
+            return pa.table({"alone": [is_alone], "limit": [rehydrate.process.cache_limit()]})
 
     given = dataset(data, cases.table(cases.transcripts(rows=40)), 2)
     tasks = given.map_batches(
@@ -145,7 +143,7 @@ def test_a_worker_has_one_thread_and_a_small_cache(data: Any):
     for found, limit in ((tasks, 32 << 20), (actors, 16 << 20)):
         results = rows_of(found)
         assert len(results) == 2
-        assert all(row["share"] < 0.1 and row["limit"] == limit for row in results)
+        assert all(row["alone"] and row["limit"] == limit for row in results)
 
 
 def test_the_cache_of_the_callers_process_is_left_alone():
