@@ -16,6 +16,7 @@ from rehydrate.agent import Interpreter, Reply, TurnLimits, mcp_tools
 from rehydrate.context import ContextJIT
 from rehydrate.errors import RateLimitError
 from rehydrate.testing import ScriptedModel, call
+from tests.agent import clocks
 from tests.agent.script import BACKENDS, Script
 from tests.agent.test_mcp import harbour
 from tests.agent.test_telemetry import Recorder
@@ -170,22 +171,25 @@ def test_turns_of_many_conversations_at_once_have_a_trace_each(backend: str) -> 
 
 @both
 def test_a_turn_that_is_cancelled_in_a_tool_ends_every_span(backend: str) -> None:
-    recorder = Recorder()
+    recorder, begun = Recorder(), []
 
     async def hang() -> None:
         """Never comes back."""
+        begun.append(True)
+        if len(begun) == 2:
+            clocks.jump(60)
         await anyio.sleep_forever()
 
     async def main() -> None:
         model = ScriptedModel([[call("hang"), call("hang")], "never"])
         interpreter = Interpreter(
-            model, [hang], on_event=recorder.telemetry, jit=False, limits=TurnLimits(timeout=0.05)
+            model, [hang], on_event=recorder.telemetry, jit=False, limits=TurnLimits(timeout=60)
         )
         turn = await interpreter.arun(Context(), "Go.")
         assert turn.stopped == "time_limit"
         assert not trace.get_current_span().get_span_context().is_valid
 
-    anyio.run(main, backend=backend)
+    clocks.run(main, backend)
     assert Counter(span.name for span in recorder.spans)["execute_tool hang"] == 2
     root = recorder.span("invoke_agent")
     assert root.attributes["error.type"] == "time_limit"

@@ -103,7 +103,7 @@ assert store.seen == 402 and store.render(400)""",
 def test_a_signal_handler_amid_a_call_is_refused_the_store_and_does_not_hang():
     ended = run_python(
         """
-        import signal, time
+        import signal
         from rehydrate import formats
         from rehydrate.context import ContextStore
         from rehydrate.errors import StoreError
@@ -120,8 +120,7 @@ def test_a_signal_handler_amid_a_call_is_refused_the_store_and_does_not_hang():
         messages = formats.parse([{"role": "user", "content": text}], "anthropic").messages
         signal.signal(signal.SIGALRM, look)
         signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-        end = time.monotonic() + 30
-        while not said and time.monotonic() < end:
+        while not said:
             store.update(messages)
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(said[0])

@@ -17,9 +17,7 @@ from rehydrate.embedding import load_model
 from rehydrate.embedding.onnx import OVERRIDE, onnxruntime_library
 from rehydrate.errors import ModelError
 from tests.embedding.tiny_onnx import write_model
-
-PATIENCE_S = 60
-"""Far more seconds than any of this takes."""
+from tests.sizes import PATIENCE_SECONDS
 
 
 def load_elsewhere(folder: Path, **environment: str) -> dict[str, str]:
@@ -42,7 +40,7 @@ def load_elsewhere(folder: Path, **environment: str) -> dict[str, str]:
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -63,7 +61,7 @@ def test_the_library_is_found_without_importing_its_package(folder: Path) -> Non
         "assert 'onnxruntime' not in sys.modules\n"
     )
     command = [sys.executable, "-c", script, str(folder)]
-    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
     library = onnxruntime_library()
     assert library.path.is_absolute() and library.version.startswith("1.")
 
@@ -115,7 +113,7 @@ def test_a_library_that_is_too_old(folder: Path, tmp_path: Path) -> None:
     )
     command = ["cc", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "old.so")]
     try:
-        subprocess.run(command, check=True, timeout=PATIENCE_S)
+        subprocess.run(command, check=True, timeout=PATIENCE_SECONDS)
     except FileNotFoundError:
         pytest.skip("no C compiler to make a library with")
     said = load_elsewhere(folder, **{OVERRIDE: str(tmp_path / "old.so")})
@@ -159,7 +157,9 @@ def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(
     )
     command = [sys.executable, "-c", script, str(folder), str(tmp_path / "memory.db")]
     environment = {key: value for key, value in os.environ.items() if key != OVERRIDE}
-    subprocess.run(command, check=True, timeout=PATIENCE_S, env=environment, stdout=subprocess.PIPE)
+    subprocess.run(
+        command, check=True, timeout=PATIENCE_SECONDS, env=environment, stdout=subprocess.PIPE
+    )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
@@ -201,5 +201,5 @@ def test_an_error_in_a_thread_that_outlives_the_interpreter_does_not_hang(folder
         "import time; time.sleep(0.5)\n"
     )
     command = [sys.executable, "-c", script, str(folder)]
-    done = subprocess.run(command, timeout=PATIENCE_S, check=False, capture_output=True)
+    done = subprocess.run(command, timeout=PATIENCE_SECONDS, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr

@@ -17,8 +17,8 @@ pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
 from rehydrate.embedding import OnnxModel, load_model
 from tests.embedding.tiny_onnx import write_model
+from tests.sizes import PATIENCE_SECONDS
 
-PATIENCE_S = 60
 TEXTS = ["a b c", "d e", "f"]
 
 # Forking with running threads is what this tests.
@@ -48,7 +48,7 @@ def test_a_forked_child_embeds_and_exits_whatever_the_parent_is_doing(folder: Pa
         "for how in ('exit', 'drop', 'again'):\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
-        "        signal.alarm(30)\n"  # a child that hangs is killed, and so fails
+        f"        signal.alarm({PATIENCE_SECONDS})\n"  # a child that hangs is killed, and so fails
         "        if how != 'exit':\n"
         "            assert np.array_equal(model.embed(['a b', 'c']), expected)\n"
         "        if how == 'again':\n"
@@ -62,7 +62,7 @@ def test_a_forked_child_embeds_and_exits_whatever_the_parent_is_doing(folder: Pa
         "assert np.array_equal(model.embed(['a b', 'c']), expected)\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", script, str(folder)]
-    done = subprocess.run(command, timeout=PATIENCE_S * 3, check=False, capture_output=True)
+    done = subprocess.run(command, timeout=PATIENCE_SECONDS, check=False, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
 
 
@@ -75,8 +75,10 @@ def test_every_kind_of_process_takes_the_model_with_it(folder: Path, method: str
     process = context.Process(target=embed_into, args=(queue, model))
     process.start()
     try:
-        rows = np.frombuffer(queue.get(timeout=PATIENCE_S), np.float32).reshape(expected.shape)
-        process.join(PATIENCE_S)
+        rows = np.frombuffer(queue.get(timeout=PATIENCE_SECONDS), np.float32).reshape(
+            expected.shape
+        )
+        process.join(PATIENCE_SECONDS)
         assert process.exitcode == 0
     finally:
         process.kill()
@@ -100,7 +102,7 @@ def test_the_interpreter_exits_while_threads_embed(folder: Path, threads: int) -
         "print('leaving')\n"
     )
     command = [sys.executable, "-c", script, str(folder), str(threads)]
-    done = subprocess.run(command, timeout=PATIENCE_S, check=False, capture_output=True)
+    done = subprocess.run(command, timeout=PATIENCE_SECONDS, check=False, capture_output=True)
     assert (done.returncode, done.stdout.strip()) == (0, b"leaving"), done.stderr
 
 
@@ -112,15 +114,15 @@ def test_ctrl_c_ends_an_embedding_and_leaves_the_model_whole(folder: Path) -> No
         "model = load_model(sys.argv[1])\n"
         "model.embed(['b'])\n"  # numpy prints another error when interrupted during its import
         "many = [f'a b {i}' for i in range(1_000_000)]\n"
-        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
+        "    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "    model.embed(many)\n"
         "except KeyboardInterrupt:\n"
         "    assert model.embed(['a']).any()\n"
         "    print('interrupted')\n"
     )
     command = [sys.executable, "-c", script, str(folder)]
-    done = subprocess.run(command, timeout=PATIENCE_S, check=False, capture_output=True)
+    done = subprocess.run(command, timeout=PATIENCE_SECONDS, check=False, capture_output=True)
     assert done.stdout.strip() == b"interrupted", done.stderr
 
 

@@ -181,17 +181,19 @@ def test_an_async_source_is_awaited_and_may_fail():
 
 
 def test_a_late_async_source_is_cancelled():
-    was_cancelled = threading.Event()
+    has_begun, was_cancelled = threading.Event(), threading.Event()
 
     async def slow(_: SourceRequest) -> str:
+        has_begun.set()
         try:
             await asyncio.sleep(PATIENCE_SECONDS)
         finally:
             was_cancelled.set()
         return "too late"
 
-    ir = hydrate("x", function("slow", slow, timeout=0.1))
-    assert report_of(ir, "slow").status == "late"
+    while not has_begun.is_set():  # a busy machine may not come to it in time
+        ir = hydrate("x", function("slow", slow, timeout=0.1))
+        assert report_of(ir, "slow").status == "late"
     assert was_cancelled.wait(PATIENCE_SECONDS)
 
 
@@ -212,7 +214,7 @@ def test_a_source_that_never_comes_back_is_not_called_again_and_again():
         assert "32 calls of it have not come back" in report.detail
     assert is_back.wait(PATIENCE_SECONDS)
     until_all_are_back = threading.Event()
-    for _ in range(1_000):
+    for _ in range(100 * PATIENCE_SECONDS):
         if not hydration._abandoned["stuck for good"]:
             break
         until_all_are_back.wait(0.01)

@@ -1,5 +1,7 @@
 """Gemini and Bedrock over HTTP: errors, cancellation, and whole turns with request_context."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -155,22 +157,24 @@ def test_the_time_limit_is_for_the_time_in_which_the_server_is_silent(provider, 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_cancelling_ends_the_wait_and_the_model_goes_on(provider, backend, on_text):
-    is_streamed = on_text is not None
+    is_streamed, heard = on_text is not None, []
     parts = [TEXTS[provider]] * 9
 
-    async def main(url):
-        async with MODELS[provider]("m", base_url=url) as model:
-            await model.aload()
-            with anyio.move_on_after(0.2) as scope:
-                await model.reply(prompt(provider), on_text=on_text)
-            assert scope.cancelled_caught
-            return (await model.reply(prompt(provider), on_text=on_text)).text
+    async def main(serving):
+        async with MODELS[provider]("m", base_url=serving.url) as model:
+            ask = partial(model.reply, prompt(provider), on_text=on_text and heard.append)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask)
+                while not (heard if is_streamed else serving.requests):
+                    await anyio.sleep(0.001)
+                tasks.cancel_scope.cancel()
+            return (await ask()).text
 
     with served(
         answered(provider, parts, is_streamed=True, stall_seconds=4.0, midway=is_streamed),
         answered(provider, parts, is_streamed=is_streamed),
     ) as serving:
-        assert anyio.run(main, serving.url, backend=backend) == TEXTS[provider]["text"] * 9
+        assert anyio.run(main, serving, backend=backend) == TEXTS[provider]["text"] * 9
 
 
 @pytest.mark.parametrize("on_text", LISTENERS)
