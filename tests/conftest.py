@@ -15,6 +15,7 @@ import re
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -98,11 +99,27 @@ def pytest_make_collect_report() -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, Any]:
-    """Skip a test that comes upon one."""
+    """Skip a test that comes upon one, or that a process which it started came upon."""
     report = yield
-    if not IS_WHOLE and report.failed and (found := re.search(LEFT_OUT, call.excinfo.exconly())):
-        report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1], found[0])
+    if IS_WHOLE or not report.failed:
+        return report
+    for text in _said(call.excinfo, report):
+        if found := re.search(LEFT_OUT, text):
+            place = str(item.path), item.location[1], found[0]
+            report.outcome, report.longrepr = "skipped", place
+            break
     return report
+
+
+def _said(failure: pytest.ExceptionInfo[BaseException], report: Any) -> Iterator[str]:
+    """Yield what a failed test said: its exception, its output, and what it holds, which is where
+    the output of a process is."""
+    yield failure.exconly()
+    yield from (text for _, text in report.sections)
+    for entry in failure.traceback:
+        for value in entry.frame.f_locals.values():
+            with suppress(Exception):  # of a double that has no repr
+                yield repr(value)
 
 
 def pytest_collection() -> None:

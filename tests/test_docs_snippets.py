@@ -199,7 +199,10 @@ def test_the_index_links_every_page() -> None:
 
 
 def test_design_names_files_that_exist() -> None:
-    homes = [ROOT, ROOT / "python" / "rehydrate", ROOT / "rust" / "rehydrate-core" / "src"]
+    sources = ROOT / "python" / "rehydrate"
+    if not sources.exists():
+        pytest.skip("the sources are not here")
+    homes = [ROOT, sources, ROOT / "rust" / "rehydrate-core" / "src"]
     text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w./-]+(?:\.(?:py|rs|md|toml)|/))`", text))
     assert len(named) > 50

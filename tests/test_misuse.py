@@ -25,7 +25,7 @@ from rehydrate import (
 )
 from rehydrate._check import check_list, check_methods, check_share, check_whole
 from rehydrate._text import LOGGER
-from rehydrate.agent import Retrying, Telemetry
+from rehydrate.agent import Retrying
 from rehydrate.compact import Archive
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.memory import LoadMemory
@@ -36,8 +36,6 @@ from rehydrate.prompt import (
     ToolDef,
     compile as compile_ir,
 )
-from rehydrate.rpc import Server
-from rehydrate.testing import ScriptedModel, call as scripted_call
 
 ASK = {"role": "user", "content": "Which port?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
@@ -302,7 +300,7 @@ DOORS = {
     "compact": lambda talk: rehydrate.compact_context(talk, target_ratio=0.05),
     "detect": rehydrate.detect_format,
     "hydrate": lambda talk: rehydrate.hydrate("And now?", messages=talk),
-    "lint": rehydrate.lint,
+    "lint": lambda talk: rehydrate.lint([*talk]),
     "add": lambda talk: _with(*talk),
     "add to chat": lambda talk: Context(provider="openai_chat").add(*talk),
     "add plain": lambda talk: Context(format="plain").add(*talk),
@@ -456,7 +454,9 @@ def test_a_tool_that_fails_tells_the_model_its_type_alone(logged):
         """Free berths."""
         raise RuntimeError(WORDS)
 
-    model = ScriptedModel([scripted_call("berths"), "None."])
+    from rehydrate.testing import ScriptedModel, call
+
+    model = ScriptedModel([call("berths"), "None."])
     turn = Interpreter(model, tools=[berths], jit=False).run(Context(), "Which?")
     assert "berths failed (RuntimeError)" in str(turn.history)
     assert SECRET not in str(turn.history) + json.dumps(turn.to_dict()) + logged.text
@@ -472,6 +472,8 @@ def test_a_memory_tool_that_fails_names_no_file(tmp_path):
 
 
 def test_an_rpc_client_reads_the_type_of_what_failed(monkeypatch, logged):
+    from rehydrate.rpc import Server
+
     monkeypatch.setattr("rehydrate.rpc.tool.call", fails)
     params = {"name": "compact_context", "arguments": {"messages": []}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -494,7 +496,8 @@ def test_telemetry_that_fails_logs_the_type(logged):
 
     provider = TracerProvider()
     provider.add_span_processor(Broken())
-    agent = Interpreter(ScriptedModel(["4."]), jit=False, on_event=Telemetry(provider))
+    model, telemetry = rehydrate.testing.ScriptedModel(["4."]), rehydrate.agent.Telemetry(provider)
+    agent = Interpreter(model, jit=False, on_event=telemetry)
     assert agent.run(Context(), "Which?").answer == "4."
     assert "telemetry failed (RuntimeError)" in logged.text
     assert SECRET not in logged.text

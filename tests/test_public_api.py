@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import rehydrate
+from rehydrate._distributions import is_here
 
 ROOT = Path(rehydrate.__file__).parent
 PROJECT = Path(__file__).parent.parent
@@ -72,18 +73,20 @@ FRONTS = sorted(
 
 
 def test_the_names_at_the_top_are_these():
-    assert rehydrate.__all__ == AT_THE_TOP
+    left_out = {name for name, module in _typed_names(ROOT / "__init__.py") if not is_here(module)}
+    assert rehydrate.__all__ == [name for name in AT_THE_TOP if name not in left_out]
 
 
 def test_every_room_that_users_import_has_a_front():
     rooms = "agent compact context cost embedding linting memory prompt retention testing"
-    assert {f"rehydrate.{room}" for room in rooms.split()} <= set(FRONTS)
+    assert {room for each in rooms.split() if is_here(room := f"rehydrate.{each}")} <= set(FRONTS)
 
 
 @pytest.mark.parametrize("package", FRONTS)
 def test_every_name_of_a_front_loads_and_type_checkers_see_the_same_names(package: str):
     module = importlib.import_module(package)
-    assert set(_typed_names(Path(module.__file__))) == set(module.__all__)
+    names = {name for name, home in _typed_names(Path(module.__file__)) if is_here(home)}
+    assert names == set(module.__all__)
     assert module.__all__ == sorted(module.__all__) == dir(module)
     with _hosts_that_are_installed():
         assert all(hasattr(module, name) for name in module.__all__)
@@ -101,11 +104,14 @@ def _hosts_that_are_installed() -> Iterator[None]:
         pytest.skip(str(missing))
 
 
-def _typed_names(front: Path) -> Iterator[str]:
-    """Yield names that a package imports for type checkers under the same name: ``X as X``."""
+def _typed_names(front: Path) -> Iterator[tuple[str, str]]:
+    """Yield names that a package imports for type checkers under the same name, ``X as X``, and
+    their modules."""
     for node in ast.walk(ast.parse(front.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
-            yield from (alias.name for alias in node.names if alias.name == alias.asname)
+            yield from (
+                (each.name, str(node.module)) for each in node.names if each.name == each.asname
+            )
 
 
 def test_every_exported_name_is_shown_by_dir_before_anything_is_loaded():

@@ -32,13 +32,21 @@ TESTS = {
     ),
     "rehydrate_lab": (
         "tests/batch",
+        "tests/linting",
         "tests/page",
+        "tests/retention",
         "tests/cli/test_batch.py",
         "tests/cli/test_eval.py",
+        "tests/cli/test_inspect.py",
+        "tests/cli/test_lint.py",
+        "tests/cli/test_model.py",
+        "tests/cost/test_replay.py",
+        "tests/cost/test_simulate.py",
+        "tests/test_retention.py",
     ),
     "rehydrate_postgres": ("tests/memory/postgres",),
 }
-"""The tests of a distribution, from its root; what few seconds test is always run."""
+"""The tests of a distribution, which its wheel is tested with."""
 
 
 def changed() -> list[str] | None:

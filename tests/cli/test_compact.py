@@ -312,7 +312,8 @@ def test_the_page_shows_the_session_before_and_after(run, chat, write, tmp_path)
 def test_the_page_comes_with_whatever_else_is_asked_for(run, chat, write, tmp_path):
     write("chat.json", chat)
     plain = run("compact", "chat.json")
-    run("compact", "chat.json", "--html", "page.html", "-o", "small.json")
+    done = run("compact", "chat.json", "--html", "page.html", "-o", "small.json")
+    assert done.returncode == 0
     assert (tmp_path / "small.json").read_bytes() == plain.stdout
     figures = run("compact", "chat.json", "--html", "page.html", "--json").stdout
     assert json.loads(figures)["messages"] == json.loads(plain.stdout)

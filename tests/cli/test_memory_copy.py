@@ -222,7 +222,8 @@ def test_a_server_with_a_memory_compacts_with_it(run, chat, tmp_path):
         return json.dumps(request).encode() + b"\n"
 
     asked = call(target_ratio=0.3, archive={"dropped": False, "novel": True, "thread": "s-1"})
-    first, second = map(json.loads, run("rpc", *ALICE, stdin=asked * 2).stdout.splitlines())
+    done = run("rpc", *ALICE, stdin=asked * 2)
+    first, second = map(json.loads, done.stdout.splitlines())
     assert first["result"]["structured"]["stats"]["distilled"] > 0
     assert second["result"]["structured"]["stats"]["distilled"] == 0
     with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:

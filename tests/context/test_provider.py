@@ -2,12 +2,12 @@
 
 import pytest
 
+import rehydrate
 from rehydrate import Context
 from rehydrate.agent import Interpreter
 from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.messages import provider_of
-from rehydrate.testing import ScriptedModel
 
 USER = {"role": "user", "content": "Which berth is free?"}
 CALL = {"name": "berths", "arguments": "{}"}
@@ -113,7 +113,7 @@ def test_a_refused_entry_leaves_the_provider_open():
 
 
 def test_an_interpreters_model_settles_a_provider_that_nothing_named():
-    model = ScriptedModel(["Berth 4."], provider="openai_chat", name="harbour-7b")
+    model = rehydrate.testing.ScriptedModel(["Berth 4."], provider="openai_chat", name="harbour-7b")
     context = Context()
     context.add(USER)
     assert Interpreter(model).run(context).answer == "Berth 4."

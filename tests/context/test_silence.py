@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import rehydrate
 from rehydrate import Budget, Context, Interpreter, _text
 from rehydrate.agent import Retry
 from rehydrate.context import BackgroundCompaction
@@ -18,7 +19,6 @@ from rehydrate.errors import (
 )
 from rehydrate.prompt import hydrate_source
 from rehydrate.prompt.sources import function
-from rehydrate.testing import ScriptedModel
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_a_turn_that_fails_is_named_with_its_remedy_and_without_the_providers_te
     def fails(prompt):
         raise error
 
-    agent = Interpreter(ScriptedModel(fails), retry=Retry(attempts=1))
+    agent = Interpreter(rehydrate.testing.ScriptedModel(fails), retry=Retry(attempts=1))
     for _ in range(2):
         assert agent.run(Context(), "Which berth?").error is error
     ((level, line),) = said(caplog, "rehydrate.agent")

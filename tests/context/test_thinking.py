@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import rehydrate
 from rehydrate import Budget, Context, Interpreter, validate
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import (
@@ -19,7 +20,6 @@ from rehydrate.prompt import (
     compile,
     compiler,
 )
-from rehydrate.testing import ScriptedModel
 from tests.strategies import Entry
 
 BINDS, FREE, MANUAL = "claude-opus-5-5", "claude-opus-5", "claude-sonnet-4-5"
@@ -277,7 +277,7 @@ def test_a_policy_that_is_invalid_is_refused():
 
 
 def test_an_interpreter_names_its_model_to_a_context_that_knows_none():
-    model = ScriptedModel(["Berth 4."], name=MANUAL)
+    model = rehydrate.testing.ScriptedModel(["Berth 4."], name=MANUAL)
     context = under_way(1_000_000)
     assert any("waits" in said for said in context.prompt().ir.meta.degraded)
     Interpreter(model).run(context)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+import rehydrate
 from rehydrate.agent.events import TurnRecord
 from rehydrate.cost import (
     AS_OF,
@@ -21,7 +22,6 @@ from rehydrate.cost import (
     minimum_prefix,
     prefix_report,
     price_of,
-    simulate,
     worth_compacting,
 )
 from rehydrate.errors import InvalidArgumentError
@@ -429,7 +429,7 @@ def test_the_report_agrees_with_the_simulated_bill(first, second):
     price = Price(1, 1, automatic=True, write=1)
     before, after = row(first), row(second)
     report = prefix_report(before, after)
-    _, turn = simulate([before, after], price=price, minimum_tokens=0).turns
+    _, turn = rehydrate.cost.simulate([before, after], price=price, minimum_tokens=0).turns
     assert report.shared_tokens == turn.read
     assert report.extends == second.startswith(first)
     assert (report.broke is None) == report.extends

@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.cost import Price, simulate, worth_compacting
+import rehydrate
+from rehydrate.cost import Price, worth_compacting
 from rehydrate.errors import InvalidArgumentError
 from tests.cost.segments import seg
 
@@ -42,8 +43,8 @@ def crossing_turn(before, after, kept, *, price, warm=True, limit=2_000):
     old = [seg("kept", kept, mark=True), seg("old", before - kept, mark=True)]
     new = [seg("kept", kept, mark=True), seg("new", after - kept, mark=True)]
     options = {"price": price, "minimum_tokens": 1, "gaps": [gap] + [0.0] * (limit - 1)}
-    with_it = simulate([old, *[new] * limit], **options).costs
-    without = simulate([old, *[old] * limit], **options).costs
+    with_it = rehydrate.cost.simulate([old, *[new] * limit], **options).costs
+    without = rehydrate.cost.simulate([old, *[old] * limit], **options).costs
     difference = 0.0
     for turn in range(1, limit + 1):
         difference += with_it[turn] - without[turn]
@@ -90,8 +91,8 @@ def test_what_is_saved_is_the_difference_of_the_two_replayed_jobs(sizes, turns, 
     old = [seg("kept", kept, mark=True), seg("old", before - kept, mark=True)]
     new = [seg("kept", kept, mark=True), seg("new", after - kept, mark=True)]
     replayed = (
-        simulate([old, *[old] * turns], **options).cost
-        - simulate([old, *[new] * turns], **options).cost
+        rehydrate.cost.simulate([old, *[old] * turns], **options).cost
+        - rehydrate.cost.simulate([old, *[new] * turns], **options).cost
     )
     assert worth.saved == pytest.approx(replayed, abs=1e-9)
     assert worth.pays == (worth.saved > 0)

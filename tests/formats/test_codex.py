@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from rehydrate import Context, compact_context, count_tokens, detect_format, lint, validate
-from rehydrate.batch import compact_batch
+import rehydrate
+from rehydrate import Context, compact_context, count_tokens, detect_format, validate
 from rehydrate.cli import main
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import parse
-from rehydrate.linting import Subject
-from rehydrate.retention import read_session, read_sessions
 
 Line = dict[str, Any]
 
@@ -127,7 +125,7 @@ def test_the_summary_of_a_compaction_is_a_message_of_codex_and_its_state_stays()
     context = Context(provider="openai_responses", format="codex")
     context.add(*lines)
     assert state in context.prompt().request["input"]
-    subject = Subject.of(lines)
+    subject = rehydrate.linting.Subject.of(lines)
     assert 0 < subject.tokens_before < subject.tokens
 
 
@@ -158,15 +156,15 @@ def test_every_entry_point_reads_the_same_conversation(tmp_path: Path, capfd: An
     tokens = count_tokens(ITEMS)
     assert count_tokens(ROLLOUT) == tokens
     assert compact_context(ROLLOUT).stats.before_tokens == tokens
-    assert Subject.of(ROLLOUT).whole_tokens == tokens
-    assert lint(ROLLOUT) == []
+    assert rehydrate.linting.Subject.of(ROLLOUT).whole_tokens == tokens
+    assert rehydrate.lint(ROLLOUT) == []
     spoken = [each for each in ROLLOUT if each["payload"] in ITEMS[1:]]
-    assert read_session(ROLLOUT).messages == spoken
-    (session,) = read_sessions([path]).conversations
+    assert rehydrate.retention.read_session(ROLLOUT).messages == spoken
+    (session,) = rehydrate.retention.read_sessions([path]).conversations
     assert (session.format, session.messages) == ("codex", spoken)
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"id": [1], "messages": [json.dumps(ROLLOUT)]})
-    made = pyarrow.table(compact_batch(table))
+    made = pyarrow.table(rehydrate.batch.compact_batch(table))
     assert made.column("before_tokens").to_pylist() == [tokens]
     for command in (["compact", str(path)], ["lint", str(path)]):
         assert main(command) == 0

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+import rehydrate
 from rehydrate import (
     Budget,
     Context,
@@ -19,15 +20,11 @@ from rehydrate import (
     count_tokens,
     detect_format,
     estimate_tokens,
-    lint,
     validate,
 )
-from rehydrate.batch import compact_batch
 from rehydrate.errors import InvalidMessageError, UnknownBlockError
 from rehydrate.formats import FORMATS, parse
 from rehydrate.messages import FORMAT_NAMES
-from rehydrate.retention import read_session
-from rehydrate.rpc import tool
 
 ASK: dict[str, Any] = {"role": "user", "content": "Which berth is free?"}
 ROUND: list[dict[str, Any]] = [
@@ -101,6 +98,14 @@ def in_context(provider: str) -> Callable[[list[Any]], object]:
     return add
 
 
+def lint(messages: list[Any]) -> object:
+    return rehydrate.lint(messages)  # the lab's, which may not be installed
+
+
+def read_session(messages: list[Any]) -> object:
+    return rehydrate.retention.read_session(messages)
+
+
 DOORS: dict[str, Callable[[list[Any]], object]] = {
     "compact_context": compact_context,
     "count_tokens": count_tokens,
@@ -143,13 +148,15 @@ def test_a_plain_list_with_a_foreign_pair_has_no_format() -> None:
 def test_a_row_with_a_foreign_pair_fails_alone() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     rows = [json.dumps([ASK]), json.dumps(HAYSTACK)]
-    made = compact_batch(pyarrow.table({"id": [1, 2], "messages": rows}))
+    made = rehydrate.batch.compact_batch(pyarrow.table({"id": [1, 2], "messages": rows}))
     errors = pyarrow.table(made).column("error").to_pylist()
     assert errors[0] is None
     assert "tool_call" in errors[1]
 
 
 def test_the_tool_says_what_is_wrong_with_a_foreign_pair() -> None:
+    from rehydrate.rpc import tool
+
     with pytest.raises(tool.WRONG_ARGUMENTS, match="tool_call"):
         tool.call({"messages": HAYSTACK})
 

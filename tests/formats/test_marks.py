@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from rehydrate import lint
+import rehydrate
 from rehydrate._native import marks_in, unmarked
 
 MARK = {"type": "ephemeral"}
@@ -64,5 +64,5 @@ def test_lint_counts_the_marks_of_a_list_that_is_held_many_times() -> None:
     for _ in range(60):
         content = Counted([content, content])
     system = [{"type": "text", "text": "Be brief.", "content": content}]
-    lint({"system": system, "messages": [{"role": "user", "content": "Hello."}]})
+    rehydrate.lint({"system": system, "messages": [{"role": "user", "content": "Hello."}]})
     assert len(Counted.reads) <= 61 * 16

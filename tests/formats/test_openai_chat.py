@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rehydrate import PromptIR, compile, lint
+import rehydrate
+from rehydrate import PromptIR, compile
 from rehydrate.formats import detect_format, parse, validate
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import History
@@ -191,7 +192,7 @@ MISTRAL = [
 
 def test_what_ollama_sends_breaks_no_rule_and_pairs_by_the_tools_name():
     assert detect_format(OLLAMA) == "openai_chat"
-    assert broken(*OLLAMA) == [] and lint(OLLAMA) == []
+    assert broken(*OLLAMA) == [] and rehydrate.lint(OLLAMA) == []
     assert members(*OLLAMA) == [(0,), (1, 2, 3), (4,), (5,)]
     read = parse(OLLAMA)
     assert read.messages[0].images == 1

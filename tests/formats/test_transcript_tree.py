@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import Context, compact_context, count_tokens, formats, lint, validate
+import rehydrate
+from rehydrate import Context, compact_context, count_tokens, formats, validate
 from rehydrate._native import merged_lines, transcript_branch
 from rehydrate.formats import parse
-from rehydrate.retention import read_session
 from tests.formats.tree_twin import branch
 
 Line = dict[str, Any]
@@ -218,13 +218,13 @@ def test_every_reader_leaves_out_what_was_taken_back() -> None:
     active = [each for each in REWOUND if each["uuid"] in ("u1", "a1", "u3", "a4")]
     assert validate(REWOUND) == []
     assert count_tokens(REWOUND) == count_tokens(active)
-    assert read_session(REWOUND).messages == active
+    assert rehydrate.retention.read_session(REWOUND).messages == active
     for ratio in (0.3, 0.6, 0.9):
         kept = compact_context(REWOUND, target_ratio=ratio).messages
         assert kept == compact_context(active, target_ratio=ratio).messages
     loud = [*REWOUND[:5], answers("r1", "a3", "t1"), *REWOUND[5:]]
     loud[5]["message"]["content"][0]["content"] = "2026-09-01 10:00:00 INFO started\n" * 2_000
-    assert lint(loud) == lint(active)
+    assert rehydrate.lint(loud) == rehydrate.lint(active)
 
 
 def test_a_context_sends_what_the_user_said_after_a_rewind() -> None:

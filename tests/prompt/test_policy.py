@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+import rehydrate
 from rehydrate import Context
-from rehydrate.cost import simulate
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, ProviderPolicy
 
@@ -159,13 +159,17 @@ def test_a_policy_of_another_type_is_refused() -> None:
 
 def test_the_simulation_of_explicit_caching_reads_from_the_breakpoints() -> None:
     prompts = talked("openai_chat", ALL, 4)
-    bill = simulate(prompts, model="gpt-5.6-sol", policy=ALL, ttl="30m", minimum_tokens=1_024)
+    bill = rehydrate.cost.simulate(
+        prompts, model="gpt-5.6-sol", policy=ALL, ttl="30m", minimum_tokens=1_024
+    )
     reads = [turn.read for turn in bill.turns]
     assert reads[0] == 0
     for number in range(1, 4):  # all that was written before, to the token
         assert reads[number] == sum(each.tokens for each in prompts[number - 1].segments)
     plain = talked("openai_chat", ProviderPolicy(), 4)
-    unmarked = simulate(plain, model="gpt-5.6-sol", policy=ALL, ttl="30m", minimum_tokens=1_024)
+    unmarked = rehydrate.cost.simulate(
+        plain, model="gpt-5.6-sol", policy=ALL, ttl="30m", minimum_tokens=1_024
+    )
     assert unmarked.total.read == unmarked.total.written == 0  # explicit, and nothing is marked
 
 
@@ -177,9 +181,9 @@ def test_gemini_names_its_cached_content_in_place_of_what_is_in_there() -> None:
     head = sum(each.tokens for each in first.segments if each.kind != "message")
     assert head > 1_024
     options = {"model": "gemini-2.5-pro", "minimum_tokens": 1_024}
-    held = simulate([first, second], policy=policy, gaps=9_000, **options)
+    held = rehydrate.cost.simulate([first, second], policy=policy, gaps=9_000, **options)
     assert [turn.read for turn in held.turns] == [head, head]  # after hours too
-    assert simulate([first, second], gaps=9_000, **options).total.read == 0
+    assert rehydrate.cost.simulate([first, second], gaps=9_000, **options).total.read == 0
 
 
 def test_cleared_results_cost_less_and_break_the_prefix() -> None:
@@ -198,15 +202,15 @@ def test_cleared_results_cost_less_and_break_the_prefix() -> None:
         prompts.append(context.prompt())
     policy = ProviderPolicy(clear_tool_uses_at=9_000, keep_tool_uses=2)
     options = {"model": "claude-opus-5", "minimum_tokens": 512}
-    whole = simulate(prompts, **options)
-    cleared = simulate(prompts, policy=policy, **options)
+    whole = rehydrate.cost.simulate(prompts, **options)
+    cleared = rehydrate.cost.simulate(prompts, policy=policy, **options)
     assert [turn.input for turn in cleared.turns[:3]] == [turn.input for turn in whole.turns[:3]]
     assert cleared.turns[-1].input < whole.turns[-1].input / 2
     assert cleared.hit_rate < whole.hit_rate  # each clearing breaks what was cached
     least = ProviderPolicy(clear_tool_uses_at=9_000, keep_tool_uses=2, clear_at_least=10**6)
-    assert simulate(prompts, policy=least, **options).turns == whole.turns
+    assert rehydrate.cost.simulate(prompts, policy=least, **options).turns == whole.turns
     with pytest.raises(InvalidArgumentError, match="pass compiled prompts"):
-        simulate([list(each.segments) for each in prompts], policy=policy, **options)
+        rehydrate.cost.simulate([list(each.segments) for each in prompts], policy=policy, **options)
 
 
 def test_a_summary_above_the_threshold_is_paid_once_and_read_after() -> None:
@@ -214,7 +218,9 @@ def test_a_summary_above_the_threshold_is_paid_once_and_read_after() -> None:
     total = [prompt.tokens for prompt in prompts]
     limit = total[6]
     policy = ProviderPolicy(compact_at=limit)
-    bill = simulate(prompts, policy=policy, model="claude-opus-5", minimum_tokens=512)
+    bill = rehydrate.cost.simulate(
+        prompts, policy=policy, model="claude-opus-5", minimum_tokens=512
+    )
     inputs = [turn.input for turn in bill.turns]
     assert inputs[:7] == total[:7]
     assert inputs[7] > total[7]  # read to write the summary, and then once more without it

@@ -254,7 +254,7 @@ def test_a_hook_that_waits_for_a_thread_inside_a_store_is_not_waited_for(tmp_pat
     "held",
     [
         "MemoryOriginals(Memory.open(sys.argv[2], namespace='a'))._lock",
-        "Clients('anyio', object)._lock",
+        "import_module('rehydrate.agent.sdk').Clients('anyio', object)._lock",
         "rehydrate.Context()._thread.lock",
     ],
 )
@@ -262,10 +262,10 @@ def test_a_lock_of_ours_that_another_thread_holds_is_free_in_a_child(held: str, 
     ended = run_python(
         """
         import os, signal, sys, threading
+        from importlib import import_module
         import rehydrate
         from rehydrate import Memory
         from rehydrate.prompt.originals import MemoryOriginals
-        from rehydrate.agent.sdk import Clients
 
         lock = eval(sys.argv[1])
         taken, over = threading.Event(), threading.Event()

@@ -196,7 +196,7 @@ def test_no_pattern_takes_the_square_of_a_text(monkeypatch: pytest.MonkeyPatch) 
                     for _ in pattern.finditer(text):
                         pass
         names += 1
-    assert names > 20
+    assert names > 5
 
 
 def test_what_strangers_write_is_read_in_one_pass() -> None:
