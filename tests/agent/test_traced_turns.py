@@ -17,6 +17,7 @@ from rehydrate.context import ContextJIT
 from rehydrate.errors import RateLimitError
 from rehydrate.testing import ScriptedModel, call
 from tests.agent import clocks
+from tests.agent.recorded import Recorder
 from tests.agent.script import BACKENDS, Script
 from tests.agent.test_mcp import harbour
 from tests.context.jit.test_jit import BILLING, NOON, long_conversation
