@@ -165,25 +165,18 @@ class PromptBuilder:
 
     def _carried(self, meta: Meta, last: Meta, tokens: int) -> Meta:
         """Return what is still true of how the last prompt of a turn was made, with the last record
-        of each entry that a prompt left out or cut; ``tokens`` are those of everything there is
-        now."""
+        of each entry left out or cut; ``tokens`` are those of everything there is now."""
         degraded = tuple([line for line in meta.degraded if not line.startswith(OVER_BUDGET)])
         dropped = meta.dropped
-        if meta is not last:  # a new turn's
-            dropped = (*self._of_entries(last.dropped), *dropped)
+        if meta is not last:  # a new turn's; most turns add none to tens of thousands of records
+            known = self._left_out
+            if last.dropped[: len(known)] != known:  # of another prompt
+                known = ()
+            new = {one.section: one for one in last.dropped[len(known) :] if one.of_entry}
+            if new:
+                known = tuple(({one.section: one for one in known} | new).values())
+            self._left_out, dropped = known, (*known, *dropped)
         return Meta(meta.sources, dropped, before_tokens=tokens, degraded=degraded)
-
-    def _of_entries(self, dropped: tuple[DroppedSection, ...]) -> tuple[DroppedSection, ...]:
-        """Return the last record of each entry. There may be tens of thousands, and most turns add
-        none, so those that the last turn began with are not read again."""
-        known = self._left_out
-        if dropped[: len(known)] != known:  # of another prompt
-            known = ()
-        new = {one.section: one for one in dropped[len(known) :] if one.of_entry}
-        if new:
-            known = tuple(({one.section: one for one in known} | new).values())
-        self._left_out = known
-        return known
 
     def compile(
         self, draft: Draft, thread: Thread, *, waits: bool = True

@@ -94,6 +94,7 @@ impl Prepared {
 
     /// One derived part of every text that has it, numbered by message.
     pub(crate) fn texts<'a, T>(&'a self, part: impl Fn(&'a TextAnalysis) -> Option<T>) -> Vec<(usize, T)> {
+        TextAnalysis::look_at(&self.analyses);
         let numbered = self.messages.iter().enumerate();
         let texts = numbered.flat_map(|(index, message)| self.analyses_of(message).map(move |text| (index, text)));
         texts.filter_map(|(index, text)| Some((index, part(text)?))).collect()

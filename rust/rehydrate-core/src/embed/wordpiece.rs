@@ -344,3 +344,16 @@ fn next_identity() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_build_script_makes_the_trie_that_the_vocabulary_gives() {
+        let read = WordPiece::from_vocab(include_str!("../../model/vocab.txt")).unwrap();
+        let made = WordPiece::builtin();
+        assert!(made.trie.nodes() == read.trie.nodes());
+        assert_eq!((made.unknown, made.vocab_size), (read.unknown, read.vocab_size));
+    }
+}
