@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := --locked --profile checkout
+# As maturin sets up PyO3. With anything else cargo would compile the binding and PyO3 once more.
+AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE=$$(echo $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt)
 
 # uv installs in a third of the CPU time of pip, which does it where uv is missing or fails.
 install = if [ -x $(BIN)/uv ] && $(BIN)/uv pip install -q --python $(BIN)/python $(1); then :; \
@@ -83,7 +85,7 @@ lint-rust: $(VENV)/.installed
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo metadata -q --manifest-path rust/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
-	cargo clippy -q --workspace --all-targets $(CARGO) -- -D warnings
+	$(AS_MATURIN) cargo clippy -q --workspace --all-targets $(CARGO) -- -D warnings
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
 
 lint-text: $(VENV)/.group-lint $(VENV)/.installed
@@ -111,19 +113,19 @@ SECONDS ?= 60
 fuzz:  ## every fuzz target for a minute, on the stable toolchain
 	rust/fuzz/run.sh $(SECONDS) $(TARGET)
 
-# The wheel is built from the checkout, as far as that is not compiled already; that the sdist has all that it needs too, the compiler's check says.
+# The wheel is built from the checkout, as far as that is not compiled already; each file that the compiler read has to be in the sdist.
 PROFILE ?= release
 SDIST := target/sdist
 wheel: $(BIN)/python  ## the wheels and the sdist, in dist/, checked, and each used alone
 	$(call install,maturin==1.16.0 hatchling==1.33.0)
 	rm -rf dist/rehydrate-* dist/rehydrate_* $(SDIST)
 	mkdir -p $(SDIST)
+	$(BIN)/maturin build --profile $(PROFILE) --compression-level 9 --out dist
 	$(BIN)/maturin sdist --out dist
 	tar -xzf dist/rehydrate-*.tar.gz -C $(SDIST) --strip-components 1
-	CARGO_TARGET_DIR=$(CURDIR)/target cargo check -q --manifest-path $(SDIST)/Cargo.toml -p rehydrate-py --locked --profile $(PROFILE)
-	$(BIN)/maturin build --profile $(PROFILE) --compression-level 9 --out dist
+	cargo metadata -q --manifest-path $(SDIST)/Cargo.toml --locked --format-version 1 >/dev/null
 	$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist python/hosts python/lab python/postgres
-	$(BIN)/python -m tools.check_wheel dist/rehydrate*
+	$(BIN)/python -m tools.check_wheel --compiled target/$(PROFILE)/librehydrate_native.d dist/rehydrate*
 	$(BIN)/python -m tools.try_wheels dist
 
 clean:  ## what can be made again

@@ -290,12 +290,12 @@ def test_the_notes_of_a_release_are_its_section_of_the_changelog():
 
 
 def test_an_sdist_has_what_it_takes_to_build_and_nothing_built(tmp_path):
-    def problems(files: set[str]) -> list[str]:
+    def problems(files: set[str], *read: str) -> list[str]:
         path = tmp_path / f"rehydrate-{VERSION}.tar.gz"
         with tarfile.open(path, "w:gz") as sdist:
             for file in sorted(files):
                 sdist.addfile(tarfile.TarInfo(f"rehydrate-{VERSION}/{file}"), io.BytesIO())
-        return list(contents.sdist_problems(path))
+        return list(contents.sdist_problems(path, read))
 
     whole = {*contents.NEEDED_TO_BUILD, *(f"python/{name}" for name in contents.package_files())}
     assert problems(whole) == []
@@ -303,6 +303,13 @@ def test_an_sdist_has_what_it_takes_to_build_and_nothing_built(tmp_path):
     assert problems(whole | {"python/rehydrate/_native.abi3.so"}) == [
         "python/rehydrate/_native.abi3.so does not belong there"
     ]
+    (tmp_path / "lib.d").write_text(
+        f"{contents.ROOT}/target/lib.so: {contents.ROOT}/rust/a\\ b.rs /usr/c.rs"
+        f" {contents.ROOT}/target/d.bytes {contents.ROOT}/rust/model.bin\n"
+    )
+    read = contents.sources_read(tmp_path / "lib.d")
+    assert read == {"rust/a b.rs", "rust/model.bin"}
+    assert problems(whole | {"rust/a b.rs"}, *read) == ["rust/model.bin is missing"]
 
 
 @pytest.mark.skipif(

@@ -12,19 +12,27 @@ from tools.wheel_manifest import Release
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check the named files; with `--release TAG` also that no file of a release is missing."""
+    """Check the named files.
+
+    With `--release TAG` also that no file of a release is missing, with `--compiled FILE` that the
+    sdist has each source that the compiler read.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument(
         "--release", metavar="TAG", help="the tag that all of them are published by"
     )
+    parser.add_argument(
+        "--compiled", metavar="FILE", type=Path, help="what cargo wrote of a build: lib*.d"
+    )
     asked = parser.parse_args(arguments)
     version = contents.project_version()
+    read = contents.sources_read(asked.compiled) if asked.compiled else set()
     release = Release.of(os.environ)
     problems = [
         f"{file.name}: {problem}"
         for file in asked.files
-        for problem in _problems(file, version, release)
+        for problem in _problems(file, version, read, release)
     ]
     if asked.release is not None:
         if release is None:
@@ -38,9 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     return bool(problems)
 
 
-def _problems(file: Path, version: str, release: Release | None) -> list[str]:
+def _problems(file: Path, version: str, read: set[str], release: Release | None) -> list[str]:
     if file.name.endswith(".tar.gz"):
-        return list(contents.sdist_problems(file, release))
+        return list(contents.sdist_problems(file, read, release))
     return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file, release)]
 
 

@@ -84,8 +84,21 @@ def wheel_problems(path: Path, release: Release | None = None) -> Iterator[str]:
         yield from _record_problems(files, info + "RECORD")
 
 
-def sdist_problems(path: Path, release: Release | None = None) -> Iterator[str]:
-    """Yield the problems inside an sdist, by itself or as a file of a release."""
+def sources_read(compiled: Path) -> set[str]:
+    """Return the files of the repository that a build read, by the list that cargo writes of it.
+
+    Build scripts and what they or `include_bytes!` read are in it; what they made is in `target`.
+    """
+    _, _, listed = compiled.read_text(encoding="utf-8").partition(": ")
+    read = {Path(name.replace("\\ ", " ")) for name in re.split(r"(?<!\\)\s+", listed) if name}
+    inside = {file.relative_to(ROOT) for file in read if file.is_relative_to(ROOT)}
+    return {file.as_posix() for file in inside if file.parts[0] != "target"}
+
+
+def sdist_problems(
+    path: Path, read: Iterable[str] = (), release: Release | None = None
+) -> Iterator[str]:
+    """Yield the problems inside an sdist; `read` are files that a build took."""
     top = path.name.removesuffix(".tar.gz") + "/"
     with tarfile.open(path) as sdist:
         names = {member.name for member in sdist.getmembers() if member.isfile()}
@@ -95,7 +108,7 @@ def sdist_problems(path: Path, release: Release | None = None) -> Iterator[str]:
     if outside:
         yield f"{outside[0]} is not in {top}"
     files = {name.removeprefix(top) for name in names}
-    wanted = {*NEEDED_TO_BUILD, *(f"python/{name}" for name in package_files())}
+    wanted = {*NEEDED_TO_BUILD, *read, *(f"python/{name}" for name in package_files())}
     yield from (f"{name} is missing" for name in sorted(wanted - files))
     yield from (
         f"{name} does not belong there" for name in sorted(files) if NOT_IN_AN_SDIST.search(name)
