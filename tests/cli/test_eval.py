@@ -25,7 +25,7 @@ def test_a_session_is_measured_and_a_ratio_recommended(run):
         "laid down  last turn   size  rules broken",
         "recommended  compact_context(messages, target_ratio=0.",
         "rehydrate compact FILE --ratio 0.",
-        "it comes of one session and says nothing about others",
+        "it comes from one session and says nothing about others",
         "lost at that, and used later",
         "next  --html page.html",
     ):

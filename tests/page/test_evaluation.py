@@ -122,7 +122,7 @@ def test_every_point_of_the_chart_is_within_it():
 def test_one_session_has_a_page_without_intervals_and_without_a_row_of_sessions():
     page = Page(evaluation_page(evaluate([read_session(work(40))], ratios=(0.2,))))
     assert "Session by session" not in page.text
-    assert "it comes of one session and says nothing about others" in page.text
+    assert "it comes from one session and says nothing about others" in page.text
 
 
 def test_questions_alone_have_a_page():

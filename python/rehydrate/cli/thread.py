@@ -77,9 +77,9 @@ def _unknown(thread: str, namespace: str) -> Failure:
 )
 def _list(options: argparse.Namespace) -> None:
     with _opened(options, read_only=True) as threads:
-        found = threads.list()
+        found, path = threads.list(), threads.path
     if not (found or options.json):
-        say(f"namespace {store.namespace_of(options)!r} has no thread yet")
+        say(f"namespace {store.namespace_of(options)!r} has no thread yet in {path}")
         return
     answer(options, found, lambda terminal: _table(found, terminal))
 

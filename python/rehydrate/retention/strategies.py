@@ -189,7 +189,7 @@ USED_LATER, ANSWERS = "what is used later", "what answers the questions"
 
 
 _CERTAINTY = {
-    "none": "it comes of one session and says nothing about others",
+    "none": "it comes from one session and says nothing about others",
     "low": "not sure, {why}",
     "fair": "fairly sure",
     "high": "sure",
