@@ -363,6 +363,23 @@ def test_the_reason_of_a_kept_rule_says_so():
     assert set(reasons.values()) == {"rule of the user"}
 
 
+@pytest.mark.parametrize(
+    ("said", "is_rule"),
+    [
+        ("check order 7", False),
+        ("Please go ahead and cancel order 7.", False),
+        ("Bitte prüfe Bestellung 7.", False),
+        ("Use 4 spaces.", True),
+        ("Check order 7 before each shipment.", True),
+    ],
+)
+def test_an_order_is_no_rule_because_it_has_a_number(said: str, is_rule: bool):
+    messages = small_talk(40)
+    messages.insert(4, {"role": "user", "content": said})
+    rows = compact_context(messages, target_ratio=0.5).explain()
+    assert ("rule of the user" in {row.reason for row in rows}) is is_rule
+
+
 def test_where_room_is_scarce_a_rule_that_was_replaced_goes_before_the_one_that_replaced_it():
     messages = small_talk(40)
     earlier = "The total budget of the journey must be 300 dollars."

@@ -4,15 +4,15 @@
 //! Such a sentence is short, is never said again, and no later tool call shows that it was needed. If it is lost, it is
 //! broken. It is recognised sentence by sentence: by words that make a rule by themselves (`cues.rs`), or by two signs
 //! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). A sentence about somebody ("I never knew")
-//! or a question needs more. Each directive has a strength and the words of its subject. It is derived once from a text
-//! and cached with it.
+//! or a question needs more. An order isn't a rule: "please check order 7" is done once, where "use 4 spaces" goes on.
+//! Each directive has a strength and the words of its subject. It is derived once from a text and cached with it.
 mod cues;
 mod finder;
 mod sentences;
 
 use std::ops::Range;
 
-use self::cues::{AMOUNT, Cue, DUTY, MANNER, PLEA};
+use self::cues::{AMOUNT, Cue, DUTY, MANNER, ORDER, PLEA, TASK};
 use self::finder::Finder;
 use self::sentences::{CLAUSE, in_clauses, outside_harness_tags, sentences};
 use crate::analysis::words;
@@ -24,6 +24,8 @@ const SIGNS: u32 = 2;
 const STRONG: u32 = 2;
 /// How to answer, as somebody wants it.
 const WISH: u32 = DUTY.bit() | MANNER.bit();
+/// The signs of an order: what to do once, to which, and please. A rule has another one as well.
+const ONCE: u32 = TASK.bit() | AMOUNT | PLEA.bit();
 /// More signs than these add nothing.
 const STRONGEST: u32 = 6;
 /// In front of a colon, up to this many words are a label.
@@ -111,6 +113,9 @@ impl Finder {
             Cue::Clause => tale = false,
             Cue::Label => {}
         });
+        if signs & ORDER.bit() != 0 {
+            signs &= !TASK.bit(); // of one kind
+        }
         // "I want short answers" is about nobody.
         strong |= WISH & !signs == 0;
         let label = self.has_label(clauses, sentence);
@@ -121,7 +126,7 @@ impl Finder {
         let own = signs.count_ones() + u32::from(demoted) + u32::from(letters.has_capitals && is_stressed(sentence));
         let strength = own + STRONG * (u32::from(strong || unless) + u32::from(label));
         let is_plain = strong || unless || label;
-        let is_directive = is_plain || own >= SIGNS + u32::from(tells);
+        let is_directive = is_plain || (signs & !ONCE != 0 && own >= SIGNS + u32::from(tells));
         let is_plea = !asks || (signs & PLEA.bit() != 0 && strength > STRONG);
         let strength = if is_directive && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 };
         Judged { strength, is_plain }
@@ -187,6 +192,36 @@ mod tests {
     }
 
     #[test]
+    fn a_number_makes_a_rule_of_what_goes_on() {
+        all_are_directives(&[
+            "Use 4 spaces.",
+            "Use Python 3.11",
+            "always use port 8443",
+            "Never deploy after 16:00",
+            "Keep answers under 100 words",
+            "Check order 7 before each deployment.",
+            "Run at most 3 tests at once.",
+            "The page should load within 2 seconds.",
+        ]);
+        all_are_directives(&[
+            "Bitte verwende 4 Leerzeichen.",
+            "Utilise 4 espaces, s'il te plaît.",
+            "Por favor, usa 4 espacios.",
+            "Per favore, usa 4 spazi.",
+            "Gebruik 4 spaties.",
+            "Proszę, używaj 4 spacji.",
+            "Lütfen 4 boşluk kullan.",
+            "Пожалуйста, используй 4 пробела.",
+            "השתמש ב-4 רווחים.",
+            "استخدم 4 مسافات.",
+            "कृपया 4 स्पेस का उपयोग करें।",
+            "请用4个空格缩进。",
+            "スペースを4つ使ってください。",
+            "공백 4개를 사용해 주세요.",
+        ]);
+    }
+
+    #[test]
     fn directives_in_other_languages_are_recognised() {
         all_are_directives(&[
             "Lösche niemals Kundendaten.",
@@ -235,6 +270,23 @@ mod tests {
             "That must have been the cache.",
             "I can't wait to see it!",
             "Run the tests.",
+            "Run the tests, keep the log.",
+            "Please run the tests.",
+            "check order 7",
+            "Could you check order 7?",
+            "Please look at PR 12.",
+            "run test 3",
+            "open line 40",
+            "go to step 2",
+            "Yes, please go ahead and cancel the reservation NQNU5R.",
+            "Prüfe Bestellung 7.",
+            "Bitte sieh dir Zeile 40 an.",
+            "Supprime la ligne 40, s'il te plaît.",
+            "Por favor, revisa el pedido 7.",
+            "Пожалуйста, посмотри строку 40.",
+            "请查看订单7。",
+            "注文7を確認してください。",
+            "주문 7을 확인해 주세요.",
             "Thanks, that looks good.",
             "Was hat der letzte Test ergeben?",
             "¿Qué dice el registro?",

@@ -40,8 +40,10 @@ pub(super) const ORDER: Cue = Cue::Sign(1 << 6);
 pub(super) const TURN: Cue = Cue::Sign(1 << 7);
 /// The sentence is about how to answer.
 pub(super) const MANNER: Cue = Cue::Sign(1 << 8);
+/// A verb that is done once: "run the tests", where "use spaces" goes on.
+pub(super) const TASK: Cue = Cue::Sign(1 << 9);
 /// A digit; no phrase has it.
-pub(super) const AMOUNT: u32 = 1 << 9;
+pub(super) const AMOUNT: u32 = 1 << 10;
 
 use Cue::{Figure, Label, Strong, Tale, Unless};
 
@@ -73,8 +75,9 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     ),
     (
         ORDER,
-        "^use|^keep|^write|^make|^put|^leave|^stay|^follow|^name|^call|^store|^let|^add|^run|^ask|^report|^answer|^reply|^respond|^include|^exclude|^treat|^assume|^limit|^restrict|^focus|^skip|^stop|^check|^test|^work|^send|^be|^give|^show|^set|^do|^go",
+        "^use|^keep|^write|^make|^put|^leave|^stay|^follow|^name|^call|^store|^let|^ask|^report|^answer|^reply|^respond|^include|^exclude|^treat|^assume|^limit|^restrict|^focus|^skip|^stop|^work|^be|^set",
     ),
+    (TASK, "^add|^run|^check|^test|^send|^give|^show|^do|^go"),
     (TURN, "actually|instead|rather than|sorry|anymore|any more|\n not|moved to|changed to"),
     (Tale, "i|i've|i'd|i'll|i'm|he|she|he's|she's|it's|that's|there's|was|were|had|been|did|didn't"),
     (
@@ -123,7 +126,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     ),
     (
         ORDER,
-        "^nutze|^benutze|^verwende|^schreibe|^schreib|^halte|^lass|^lasse|^antworte|^frag|^frage|^mach|^mache|^nimm|^prüfe|^teste",
+        "^nutze|^benutze|^verwende|^schreibe|^schreib|^halte|^lass|^lasse|^antworte|^frag|^frage|^mach|^mache|^nimm|^stell|^setz",
     ),
     (TURN, "eigentlich|stattdessen|statt|anstatt|entschuldigung|\n nicht"),
     (Tale, "ich|ich habe|war|hatte|wurde|es ist|es war"),
@@ -134,7 +137,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     ),
     (Strong, "halte dich an|haltet euch an|nicht drin|wichtig ist"),
     (Unless, "nirgends|nirgendwo"),
-    (ORDER, "^ändere|^lösche|^entferne|^schick|^sende|^zeig|^gib|^stell|^setz|^führe|^starte|^fass"),
+    (TASK, "^ändere|^lösche|^entferne|^schick|^sende|^zeig|^gib|^führe|^starte|^fass|^prüfe|^teste"),
     (MANNER, "antworten|antwort|ton|kommentare|stil|erklärungen"),
     // French
     (
@@ -157,8 +160,9 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (BOUND, "en français|en anglais|possible|moins de|plus de|au moins|jusqu'à|max"),
     (
         ORDER,
-        "^modifie|^supprime|^change|^laisse|^envoie|^utilise|^utilisez|^écris|^écrivez|^garde|^gardez|^réponds|^répondez|^demande|^mets|^fais|^faites",
+        "^laisse|^utilise|^utilisez|^écris|^écrivez|^garde|^gardez|^réponds|^répondez|^demande|^mets|^fais|^faites",
     ),
+    (TASK, "^modifie|^supprime|^change|^envoie"),
     (TURN, "en fait|plutôt|à la place|au lieu|finalement|désolé|désolée"),
     (Tale, "je|j'ai|j'étais|c'est|c'était|était|avait"),
     (Figure, "pas de problème|je ne sais pas|pas de souci|n'ai pas|ne sais pas|^n'est ce"),
@@ -262,10 +266,8 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (NOT, "niet|geen|zonder"),
     (TIME, "voordat|elke|iedere|eerst|totdat"),
     (BOUND, "minder dan|meer dan|minstens|binnen|onder de"),
-    (
-        ORDER,
-        "^raak|^verander|^wijzig|^verwijder|^doe|^maak|^zet|^laat|^pas|^stuur|^gebruik|^schrijf|^houd|^antwoord|^vraag",
-    ),
+    (ORDER, "^raak|^maak|^zet|^laat|^gebruik|^schrijf|^houd|^antwoord|^vraag"),
+    (TASK, "^verander|^wijzig|^verwijder|^doe|^pas|^stuur"),
     (TURN, "eigenlijk|in plaats|sorry|liever niet"),
     (Tale, "ik|was|had|het is"),
     (Figure, "geen probleem|geen idee|weet niet|niet zeker"),
@@ -281,6 +283,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (Unless, "nigdy|zawsze|unikaj|^nie|^żadnych|^tylko"),
     (DUTY, "powinien|powinno|powinny|chcę|potrzebuję"),
     (PLEA, "proszę"),
+    (ORDER, "^używaj|^pisz|^odpowiadaj"),
     (ONLY, "tylko|jedynie"),
     (NOT, "nie|bez|żadnych"),
     (TIME, "przed|zanim|każdy|każdą|każdym|najpierw|dopóki"),
@@ -299,6 +302,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (Unless, "dokunma|yapma|kullanma|silme|değiştirme|gönderme|paylaşma|her zaman|daima|hiçbir zaman|hiçbir"),
     (DUTY, "gerek*|lazım|istiyorum"),
     (PLEA, "lütfen"),
+    (ORDER, "kullan|kullanın"),
     (TIME, "önce|her"),
     (BOUND, "altında|kadar|en az|fazla"),
     (TURN, "artık|aslında|onun yerine|pardon"),
@@ -342,6 +346,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (Unless, "לעולם|אף פעם|תמיד|^לא|^רק|^בלי|^ללא"),
     (DUTY, "צריכות|צריך|צריכה|צריכים|רוצה|כדאי"),
     (PLEA, "בבקשה|אנא"),
+    (ORDER, "^השתמש*"),
     (ONLY, "רק"),
     (NOT, "לא|בלי|ללא|אין"),
     (TIME, "לפני|כל פעם|כל"),
@@ -382,6 +387,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (Unless, "कभी नहीं|कभी भी|कभी मत|हमेशा|सदा|^केवल|^सिर्फ़"),
     (DUTY, "चाहिए|चाहता|चाहती|होगा"),
     (PLEA, "कृपया|प्लीज़"),
+    (ORDER, "उपयोग करें|इस्तेमाल करें"),
     (ONLY, "केवल|सिर्फ़|बस"),
     (NOT, "नहीं|न|बिना"),
     (TIME, "पहले|हर|हर बार|तक"),
@@ -406,7 +412,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (NOT, "不能|不是|没有|不用"),
     (TIME, "之前|每次|每个|直到|先"),
     (BOUND, "至少|以下|以上|少于|超过|之内"),
-    (ORDER, "使用|保持"),
+    (ORDER, "使用|保持|请用"),
     (TURN, "其实|实际上|换成|不好意思"),
     (Figure, "没有问题|沒有問題|不能理解|不要紧|不要担心|不能用了|不得不|总是觉得"),
     (Label, "规则|规定|要求|目标|重要|注意|限制|偏好|约束"),
@@ -421,6 +427,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (Unless, "決して|常に|いつも|絶対"),
     (DUTY, "欲しい|ほしい|したい|必要"),
     (PLEA, "ください|お願い"),
+    (ORDER, "使ってください|使用してください"),
     (ONLY, "だけ|のみ"),
     (NOT, "ない|なし"),
     (TIME, "前に|毎回|ごとに|先に"),
@@ -438,6 +445,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     (Unless, "항상|언제나|결코"),
     (DUTY, "필요|원합니다|싶어"),
     (PLEA, "주세요|부탁"),
+    (ORDER, "사용해 주|사용하세요"),
     (ONLY, "만 |오직"),
     (TIME, "전에|매번|마다|먼저"),
     (BOUND, "이상|미만|까지"),

@@ -92,7 +92,7 @@ impl Finder {
             if word == CLAUSE {
                 found(Cue::Clause);
             }
-            let is_first = before == CLAUSE || before == "please";
+            let is_first = matches!(before, CLAUSE | "please" | "bitte");
             let mut look_up = |table: &FxHashMap<String, Vec<usize>>, key: &str, rest: &str| {
                 for phrase in table.get(key).into_iter().flatten().map(|&phrase| &self.phrases[phrase]) {
                     if (is_first || !phrase.is_first) && rest.starts_with(&*phrase.words) {
