@@ -25,6 +25,7 @@ HOMES = {
     "rehydrate.agent.openai": "openai",
     "rehydrate.agent.sdk": "hosts",
     "rehydrate.agent.sdk_answers": "hosts",
+    "rehydrate.agent.spans": "telemetry",
     "rehydrate.agent.telemetry": "telemetry",
     "rehydrate.agent.traced_memory": "telemetry",
     "rehydrate.batch": "lab",
