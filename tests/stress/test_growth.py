@@ -11,6 +11,7 @@ from itertools import islice
 import pytest
 
 import rehydrate
+from tests.conftest import IS_WHOLE
 from tests.sizes import sized
 from tests.stress.attacks import attacks, patterns
 from tests.stress.programs import run_module, run_python
@@ -196,7 +197,7 @@ def test_no_pattern_takes_the_square_of_a_text(monkeypatch: pytest.MonkeyPatch) 
                     for _ in pattern.finditer(text):
                         pass
         names += 1
-    assert names > 5
+    assert names > (20 if IS_WHOLE else 5)
 
 
 def test_what_strangers_write_is_read_in_one_pass() -> None:
