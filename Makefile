@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO := --locked --profile checkout
-TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+BUILD := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 # As maturin has set up PyO3, if it has. With anything else cargo compiles the binding and PyO3 once more.
-AS_MATURIN = $(addprefix PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE=,$(firstword $(wildcard $(TARGET)/maturin/pyo3-config-*.txt)))
+AS_MATURIN = $(addprefix PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE=,$(firstword $(wildcard $(BUILD)/maturin/pyo3-config-*.txt)))
 
 # uv installs in a third of the CPU time of pip, which does it where uv is missing or fails.
 install = if [ -x $(BIN)/uv ] && $(BIN)/uv pip install -q --python $(BIN)/python $(1); then :; \
@@ -126,7 +126,7 @@ wheel: $(BIN)/python  ## the wheels and the sdist, in dist/, checked, and each u
 	tar -xzf dist/rehydrate-*.tar.gz -C $(SDIST) --strip-components 1
 	cargo metadata -q --manifest-path $(SDIST)/Cargo.toml --locked --format-version 1 >/dev/null
 	$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist python/hosts python/lab python/postgres
-	$(BIN)/python -m tools.check_wheel --compiled $(TARGET)/$(PROFILE)/librehydrate_native.d dist/rehydrate*
+	$(BIN)/python -m tools.check_wheel --compiled $(BUILD)/$(PROFILE)/librehydrate_native.d dist/rehydrate*
 	$(BIN)/python -m tools.try_wheels dist
 
 clean:  ## what can be made again
