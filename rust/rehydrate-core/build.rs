@@ -1,5 +1,5 @@
-//! Writes the vocabulary tables of `src/tokens/vocabulary.rs` from the data inside the `bpe-openai` crate, and the trie
-//! over the built-in model's vocabulary.
+//! Writes the vocabulary tables of `src/tokens/vocabulary.rs` from `vocabularies/`, and the trie over the built-in
+//! model's vocabulary.
 
 use std::path::PathBuf;
 
@@ -16,17 +16,20 @@ fn main() {
     println!("cargo::rerun-if-changed=src/tokens/layout.rs");
     println!("cargo::rerun-if-changed=src/embed/wordpiece/trie.rs");
     println!("cargo::rerun-if-changed=model/vocab.txt");
+    println!("cargo::rerun-if-changed=vocabularies");
     write_trie();
-    write_tables("o200k_base", bpe_openai::o200k_base(), 19);
-    write_tables("cl100k_base", bpe_openai::cl100k_base(), 18);
+    write_tables("o200k_base", 19);
+    write_tables("cl100k_base", 18);
 }
 
-/// Writes `{name}.bytes`, the tokens one after the other by rank, and `{name}.slots`, the hash table over them.
-fn write_tables(name: &str, tokenizer: &bpe_openai::Tokenizer, slot_bits: u32) {
-    let mut bytes = Vec::new();
-    let mut slots = vec![0u64; 1 << slot_bits];
-    for rank in 0..tokenizer.bpe.num_tokens() as u32 {
-        let token = tokenizer.bpe.token_bytes(rank);
+/// Writes `{name}.bytes`, the tokens one after the other by rank, and `{name}.slots`, the hash table over them, from
+/// `vocabularies/{name}.bin`: each token by rank, its length in a byte before it.
+fn write_tables(name: &str, slot_bits: u32) {
+    let vocabulary = std::fs::read(format!("vocabularies/{name}.bin")).expect("the package has the vocabulary");
+    let (mut bytes, mut slots) = (Vec::new(), vec![0u64; 1 << slot_bits]);
+    let (mut rest, mut rank) = (vocabulary.as_slice(), 0);
+    while let Some((&len, tail)) = rest.split_first() {
+        let (token, tail) = tail.split_at(len.into());
         let hash = layout::hash(token);
         let mut index = layout::first_slot(hash, slot_bits);
         while slots[index] != 0 {
@@ -34,6 +37,7 @@ fn write_tables(name: &str, tokenizer: &bpe_openai::Tokenizer, slot_bits: u32) {
         }
         slots[index] = layout::pack(rank, bytes.len(), token.len(), hash);
         bytes.extend_from_slice(token);
+        (rest, rank) = (tail, rank + 1);
     }
     // A token may be compared by sixteen bytes at once: nothing is read after the end.
     bytes.extend_from_slice(&[0; 16]);

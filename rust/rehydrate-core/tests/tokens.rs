@@ -92,6 +92,17 @@ mod exact {
         }
     }
 
+    /// `vocabularies/` has each token by rank, its length in a byte before it, as `build.rs` reads it.
+    #[test]
+    fn the_vocabularies_are_those_of_the_reference() {
+        for (counter, reference) in encodings() {
+            let tokens = (0..reference.bpe.num_tokens() as u32).map(|rank| reference.bpe.token_bytes(rank));
+            let expected: Vec<u8> = tokens.flat_map(|token| [&[token.len() as u8], token].concat()).collect();
+            let path = format!("{}/vocabularies/{}.bin", env!("CARGO_MANIFEST_DIR"), counter.name());
+            assert!(std::fs::read(&path).unwrap() == expected, "{path} has other tokens than bpe-openai");
+        }
+    }
+
     #[test]
     fn every_token_that_is_text_counts_as_in_the_reference() {
         for (_, reference) in encodings() {
