@@ -99,7 +99,7 @@ lint-types: $(VENV)/.group-lint $(VENV)/.group-test $(VENV)/.group-hosts $(VENV)
 	$(BIN)/mypy
 
 lint-stubs: $(VENV)/.group-lint $(VENV)/.installed
-	$(BIN)/python -m mypy.stubtest rehydrate._native
+	$(BIN)/python -m mypy.stubtest --mypy-config-file tools/stubtest.ini rehydrate._native
 
 docs: $(VENV)/.group-lint $(VENV)/.installed  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

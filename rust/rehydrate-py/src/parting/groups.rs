@@ -145,20 +145,3 @@ pub fn pairs(
     }
     Ok(calls.iter().map(|call| place.get(call).copied()).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::by_call;
-
-    #[test]
-    fn what_is_said_goes_with_the_next_call_and_the_end_with_the_last() {
-        for (calls, runs) in [
-            (vec![false, true, true, false], vec![vec![0, 1], vec![2, 3]]),
-            (vec![true], vec![vec![0]]),
-            (vec![false], vec![]),
-            (vec![], vec![]),
-        ] {
-            assert_eq!(by_call(calls), runs);
-        }
-    }
-}
