@@ -85,7 +85,7 @@ def thoughts(prompt):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_providers_summary_is_first_as_it_is_and_nothing_is_refused(name):
-    with StrictProvider(partial(respond, words=300), binds_thinking=None) as provider:
+    with StrictProvider(partial(respond, words=500), binds_thinking=None) as provider:
         model = MODELS[name](provider)
         context, events = begun(model)
         prompts = talk(context, model, events, 24)
