@@ -39,8 +39,10 @@ def test_each_gives_a_typed_error_or_fewer_of_the_same_objects_where_it_can_be_r
             assert violations(compaction.messages, compaction.stats.format) <= before, name
 
     expected = _verdicts(name, formats.parse)
-    for run in (compact, rehydrate.count_tokens, rehydrate.estimate_tokens, rehydrate.validate):
+    for run in (compact, rehydrate.count_tokens, rehydrate.estimate_tokens):
         assert _verdicts(name, run) == expected
+    validated = _verdicts(name, rehydrate.validate)
+    assert all(validated[at] for at, read in enumerate(expected) if read)
 
 
 @pytest.mark.parametrize("name", NASTY)

@@ -151,7 +151,7 @@ def test_ctrl_c_ends_long_work_and_the_store_goes_on(
 
         memory = Memory.open(sys.argv[1], namespace="a")
         work, line = sys.argv[2:]
-        texts = [line.format(n, n * 7919, n % 977) for n in range(60_000 if work == "add" else 5_000)]
+        texts = [line.format(n, n * 7919, n % 977) for n in range(60_000)]
         before = memory.stats().items
 
         def shoot():
