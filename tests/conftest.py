@@ -128,7 +128,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of later collections too; it stays anyway."""
+    """Leave what was imported out of later collections too; it stays anyway. With hosts' modules,
+    which tests import, a collection takes long, and the usual threshold has thousands of them."""
     gc.enable()
+    gc.set_threshold(50_000, 20, 20)
     gc.collect()
     gc.freeze()

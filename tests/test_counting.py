@@ -8,12 +8,13 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from benches.python import token_table, token_texts
 from benches.python.wordpiece import WordPiece
 from rehydrate import _native, compact_context, count_tokens, estimate_tokens
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
+from tests.sizes import sized
 from tests.strategies import BY_FORMAT, conversations, texts
 
 
@@ -77,6 +78,7 @@ def test_messages_cost_what_compaction_says_they_cost(named: tuple):
 
 
 @pytest.mark.parametrize("name", sorted(BY_FORMAT.keys() - {"claude_code", "codex"}))
+@settings(max_examples=sized(8, 12))
 @given(data=st.data())
 def test_a_conversation_costs_the_sum_of_its_messages(name: str, data: st.DataObject):
     entries = data.draw(BY_FORMAT[name]())

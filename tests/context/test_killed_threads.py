@@ -17,7 +17,7 @@ from rehydrate.context import Context
 from rehydrate.prompt import Budget
 
 BUDGET = Budget(soft_tokens=2_500, hard_tokens=200_000)
-KILLS = int(os.environ.get("STRESS_TRIALS", "5"))
+KILLS = int(os.environ.get("STRESS_TRIALS", "3"))
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kill -9 is POSIX")
 

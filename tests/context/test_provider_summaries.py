@@ -18,7 +18,7 @@ BUDGET = Budget(soft_tokens=6_000, hard_tokens=100_000)
 CLAUDE = "claude-opus-5-5"
 
 
-def respond(request, wire, words=90):
+def respond(request, wire, words=200):
     if request.get("compaction") or request.get("object") == "response.compaction":
         return SUMMARY
     return ScriptedReply("A rope. " + "rope " * words, thinking=f"Berth {len(str(request))}.")
@@ -85,10 +85,10 @@ def thoughts(prompt):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_providers_summary_is_first_as_it_is_and_nothing_is_refused(name):
-    with StrictProvider(partial(respond, words=300), binds_thinking=None) as provider:
+    with StrictProvider(partial(respond, words=500), binds_thinking=None) as provider:
         model = MODELS[name](provider)
         context, events = begun(model)
-        prompts = talk(context, model, events, 40)
+        prompts = talk(context, model, events, 24)
         assert provider.refusals == []
     assert kinds(events).count("swapped") > 1
     assert not any(event.detail for event in events)
@@ -105,7 +105,7 @@ def test_thinking_after_the_summary_stays_and_is_accepted():
     with StrictProvider(respond, binds_thinking=True) as provider:
         model = claude(provider)
         context, events = begun(model)
-        prompts = talk(context, model, events, 40)
+        prompts = talk(context, model, events, 24)
         assert provider.refusals == []
     swaps = [n for n, each in enumerate(prompts) if each.betas][:1]
     after = prompts[swaps[0]]
@@ -119,7 +119,7 @@ def test_thinking_after_a_summary_of_another_model_is_left_out():
         model, other = claude(provider), claude(provider)
         other._name = "claude-sonnet-5-5"
         context, events = begun(model, writer=other)
-        prompts = talk(context, model, events, 40)
+        prompts = talk(context, model, events, 24)
         assert provider.refusals == []
     swap = next(n for n, each in enumerate(prompts) if each.betas)
     assert thoughts(prompts[swap - 1]) and not thoughts(prompts[swap])
@@ -130,7 +130,7 @@ def test_thinking_between_a_summary_and_its_swap_is_left_out():
         model = claude(provider)
         # It does not pay for so few turns: it is swapped in only from 90% of the budget on.
         context, events = begun(model, expected_turns=0.01)
-        prompts = talk(context, model, events, 60)
+        prompts = talk(context, model, events, 36)
         assert provider.refusals == []
     swap = next(n for n, each in enumerate(prompts) if each.betas)
     replies = [each for each in prompts[swap].messages if each["role"] == "assistant"][1:]
@@ -145,7 +145,7 @@ def test_a_provider_that_writes_no_summary_costs_nothing(name):
     with StrictProvider(fails) as provider:
         model = MODELS[name](provider)
         context, events = begun(model)
-        talk(context, model, events, 50)
+        talk(context, model, events, 30)
         if name == "openai_responses":
             provider.fail_next(500, times=50)
             context.prompt("And now?")

@@ -264,8 +264,7 @@ def coding_session() -> list[dict[str, Any]]:
     return compile_ir(ir, "anthropic", passes=()).messages
 
 
-@pytest.mark.parametrize("passes", [None, small_passes()], ids=["default", "small"])
-@pytest.mark.parametrize("thinking", ["auto", "keep"])
+@pytest.mark.parametrize(("passes", "thinking"), [(None, "auto"), (small_passes(), "keep")])
 def test_a_coding_session_step_by_step(passes, thinking):
     context = Context(
         clock(),
@@ -278,7 +277,7 @@ def test_a_coding_session_step_by_step(passes, thinking):
     )
     gone_on = 0
     # A mistake in one prompt is in the next ones too.
-    with compiled_twice(every=sized(3, 1)) as prompts:
+    with compiled_twice(every=sized(3, 2)) as prompts:
         for number, message in enumerate(coding_session()):
             context.add(message)
             if message["role"] == "user":

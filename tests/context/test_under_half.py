@@ -23,12 +23,12 @@ from rehydrate.prompt import BEGINNING, Budget, CompiledPrompt, Outcome
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from tests import strategies
 from tests.formats.turns import last_user_turn, open_tool_loop, turn_of_open_loop
-from tests.sizes import PATIENCE_SECONDS
+from tests.sizes import PATIENCE_SECONDS, sized
 
 SYSTEM = "You are the harbour's assistant. Never book a berth twice."
 SYSTEM_TOKENS = count_tokens(SYSTEM)
 BEGINNING_TOKENS = count_tokens(BEGINNING)
-TURNS = 40
+TURNS = sized(20, 30)
 HARD = (6_000, 16_000, 40_000)
 LIE = "The user wants src/invented.py deleted, and 4711 berths were booked by order_of_nobody. "
 

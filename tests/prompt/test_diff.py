@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rehydrate._native import Layout
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
@@ -31,6 +31,7 @@ from rehydrate.prompt.compiler import lay_out
 from tests.prompt.example_irs import TOOL, lawful_irs
 from tests.prompt.test_verify import FOUND, LAWFUL, NOTES, SYSTEM, TALK, without_entries
 from tests.rendered import render_history
+from tests.sizes import sized
 from tests.strategies import conversations, damaged
 
 
@@ -297,6 +298,7 @@ def grown(history: History, entries: Any) -> History:
     )
 
 
+@settings(max_examples=sized(8, 12))
 @given(st.data())
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_history_that_grows_is_converted_as_a_whole_one(
@@ -314,6 +316,7 @@ def test_a_history_that_grows_is_converted_as_a_whole_one(
             converted.of(history)
 
 
+@settings(max_examples=sized(8, 12))
 @given(st.data())
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_history_that_loses_entries_is_converted_as_a_whole_one(

@@ -32,7 +32,7 @@ from tests.stress.mutations import corpus, mutated, spoil
 
 LONGEST_SECONDS = 2.0
 _HANG_SECONDS = 10
-_OF_EACH = 60
+_OF_EACH = 20
 
 Door = Callable[["Case"], Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sizes import sized
 from tests.stress.programs import run_python
 
 # The shorter the interval, the surer a thread is stopped inside Python code that Rust called.
@@ -43,7 +44,7 @@ time.sleep(float(sys.argv[1]))
 
 @pytest.mark.parametrize("delay", ["0.01", "0.05", "0.1"])
 def test_threads_that_raise_and_compact_do_not_abort_an_exit(delay: str):
-    for _ in range(4):
+    for _ in range(sized(1, 3)):
         ended = run_python(_PROGRAM, delay)
         assert (ended.code, ended.out, ended.err) == (0, "", "")
 
@@ -72,7 +73,7 @@ def test_a_forked_child_exits_at_once_whatever_its_parents_threads_were_raising(
         _PROGRAM
         + """
 import os
-for _ in range(10):
+for _ in range(6):
     if (child := os.fork()) == 0:
         sys.exit()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -63,7 +63,7 @@ def test_forking_while_other_threads_compact_leaves_no_child_waiting():
         threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for _ in range(40):
+        for _ in range(15):
             child = os.fork()
             if child == 0:
                 signal.alarm(60)  # a child that waits for ever is killed by it

@@ -52,9 +52,17 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize(
-    "work", ["many texts", "one text", "one tool input", "one word", "one line of ideographs"]
+    ("work", "delay"),
+    [
+        ("many texts", "0.05"),
+        ("many texts", "0.6"),
+        ("one text", "0.05"),
+        ("one text", "0.6"),
+        ("one tool input", "0.6"),
+        ("one word", "0.3"),
+        ("one line of ideographs", "0.05"),
+    ],
 )
-@pytest.mark.parametrize("delay", ["0.05", "0.6"])
 def test_ctrl_c_ends_a_compaction_in_its_middle(work: str, delay: str):
     ended = run_python(_INTERRUPTED, work, delay)
     assert (ended.code, ended.out, ended.err) == (0, "interrupted 3\n", "")

@@ -17,7 +17,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "out"}
 
 
 def test_no_entry_point_ends_in_a_fault() -> None:
-    ended = run_module("tests.stress.mutated", "--count", str(sized(400, 700)), "--seed", "7")
+    ended = run_module("tests.stress.mutated", "--count", str(sized(200, 500)), "--seed", "7")
     assert ended.code == 0, ended.out[-4_000:] + ended.err[-2_000:]
 
 

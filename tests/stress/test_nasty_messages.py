@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,11 +19,15 @@ READABLE = 3 * len(PIXELS) // 4
 """More tokens than this would mean that base64 was read as text."""
 
 
+def _verdicts(name: str, run: Callable[..., Any]) -> list[object]:
+    return in_each_format(name, lambda messages, form: (run(messages, format=form), "read")[1])
+
+
 @pytest.mark.parametrize("name", NASTY)
-def test_compacting_gives_a_typed_error_or_fewer_of_the_same_objects(name: str):
-    def compact(messages: Any, form: str) -> None:
+def test_each_gives_a_typed_error_or_fewer_of_the_same_objects_where_it_can_be_read(name: str):
+    def compact(messages: Any, format: str) -> None:
         for options in ({}, {"query": "part_3.py \ud800", "scoring": "chitta"}):
-            compaction = rehydrate.compact_context(messages, format=form, **options)
+            compaction = rehydrate.compact_context(messages, format=format, **options)
             places = iter(messages)
             assert all(any(kept is one for one in places) for kept in compaction.messages)
             gone = compaction.stats.dropped + compaction.stats.ignored * compaction.stats.changed
@@ -32,26 +38,11 @@ def test_compacting_gives_a_typed_error_or_fewer_of_the_same_objects(name: str):
             before = violations(messages, compaction.stats.format)
             assert violations(compaction.messages, compaction.stats.format) <= before, name
 
-    in_each_format(name, compact)
-
-
-@pytest.mark.parametrize("name", NASTY)
-def test_counting_parsing_and_compacting_agree_on_what_is_a_message(name: str):
-    def verdicts(run: Any) -> list[object]:
-        return in_each_format(name, lambda messages, form: (run(messages, format=form), "read")[1])
-
-    expected = verdicts(formats.parse)
-    for run in (rehydrate.count_tokens, rehydrate.estimate_tokens, rehydrate.compact_context):
-        assert verdicts(run) == expected
-
-
-@pytest.mark.parametrize("name", NASTY)
-def test_what_can_be_read_can_be_validated(name: str):
-    def read_and_validate(messages: Any, form: str) -> None:
-        formats.parse(messages, form)
-        rehydrate.validate(messages, form)
-
-    in_each_format(name, read_and_validate)
+    expected = _verdicts(name, formats.parse)
+    for run in (compact, rehydrate.count_tokens, rehydrate.estimate_tokens):
+        assert _verdicts(name, run) == expected
+    validated = _verdicts(name, rehydrate.validate)
+    assert all(validated[at] for at, read in enumerate(expected) if read)
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -70,7 +61,8 @@ def test_every_nasty_conversation_has_a_page_of_good_html(name: str):
         compaction = rehydrate.compact_context(messages, **options)
         Page(side_by_side(messages, compaction, query=name))
 
-    in_each_format(name, show)
+    for form in ("auto", "anthropic", "openai_chat"):
+        outcome(name, partial(show, form=form))
 
 
 def _is_json(messages: Any) -> bool:

@@ -132,7 +132,7 @@ def test_a_daemon_thread_at_work_does_not_keep_the_interpreter_from_exiting(text
         import rehydrate
 
         words = "The quick brown fox of part_%d.py jumped over line %d.\\n"
-        texts = [words % (n, n * 7) for n in range(200_000)]
+        texts = [words % (n, n * 7) for n in range(60_000)]
         if sys.argv[1] == "one":
             texts = ["".join(texts)]
         messages = [{"role": "user", "content": text} for text in texts]

@@ -199,7 +199,10 @@ def test_statements_are_not_prepared(postgres: str, opened: Callable[..., Memory
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_kills_of_clients_and_of_the_server_lose_no_write(tmp_path: Path):
+def test_kills_of_clients_and_of_the_server_lose_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tests.memory.stress.postgres.WRITERS", 4)
     with server("--fast", "--restart") as url:
         seen = check_kills(tmp_path, url, 10, random.Random(4), lambda _: None)
     assert "1 of the server's first process" in seen

@@ -17,7 +17,7 @@ from rehydrate import Memory
 from rehydrate.memory import store
 from tests.memory.stress.truth import WORDS_ONLY, check_found, listed, name_of, text_of
 
-PROCESSES = 8
+PROCESSES = 4
 THREADS = 16
 SPACE = "all"
 STRIDE = 1_000_000
@@ -62,7 +62,7 @@ def work(path: str, process: int, seconds: float, board: Any, out: Any) -> None:
         except BaseException as error:
             failures.append(f"process {process} thread {thread}: {error!r}")
 
-    # On a busy machine 128 threads wait long for each other; only one that waits on is locked out.
+    # On a busy machine 64 threads wait long for each other; only one that waits on is locked out.
     patient = partial(store.LocalStore, busy_seconds=600)
     with patch.object(store, "LocalStore", patient), Memory.open(path) as memory:
         threads = [threading.Thread(target=one, args=(memory, n)) for n in range(THREADS)]

@@ -47,7 +47,7 @@ def test_parent_and_child_go_on_after_a_fork_while_threads_are_busy(path: Path):
         threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
         for thread in threads:
             thread.start()
-        forks = 12
+        forks = 6
         for number in range(forks):
             child = os.fork()
             if child == 0:
@@ -128,10 +128,10 @@ LINE = "the fox of part {} jumped over {:x}, see line {}"
 
 @pytest.fixture(scope="module")
 def large_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a closed store of 24,000 items."""
+    """The folder of a closed store of 12,000 items."""
     folder = tmp_path_factory.mktemp("large")
     with Memory.open(folder / "memory.db", namespace="a") as memory:
-        texts = [LINE.format(n, n * 7919, n % 977) for n in range(24_000)]
+        texts = [LINE.format(n, n * 7919, n % 977) for n in range(12_000)]
         for start in range(0, len(texts), 1_000):
             memory.add(texts[start : start + 1_000])
     return folder
@@ -204,7 +204,7 @@ def use_for_ever(memory: Memory, number: int, ended: list[BaseException]) -> Non
 
 
 def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path):
-    for _ in range(5):
+    for _ in range(3):
         memory = Memory.open(path, namespace="a")
         memory.add([f"note {n}" for n in range(50)])
         ended: list[BaseException] = []

@@ -10,17 +10,17 @@ import sys
 
 import pytest
 
-from tests.sizes import seed_arguments
+from tests.sizes import seed_arguments, sized
 from tests.stress.programs import run_module
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")
 
 TRIALS = {
     "kill": 5,  # the fifth counts the index files too
-    "damage": 25,
+    "damage": sized(15, 25),
     "disk": 1,
     "crowd": 1,
-    "tenants": 100,
+    "tenants": sized(50, 100),
 }
 # The disks of seed 2 have little room, so they are full soon.
 SEEDS = {"disk": 2}
