@@ -13,6 +13,7 @@ import os
 import pickle
 import re
 import signal
+import ssl
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
@@ -42,6 +43,10 @@ settings.register_profile("default", max_examples=20, derandomize=True, **_PATIE
 settings.register_profile("deep", max_examples=25, derandomize=True, **_PATIENT)
 settings.register_profile("random", max_examples=500, **_PATIENT)
 settings.load_profile(PROFILE)
+
+# Reading the certificate authorities takes 60 ms for each client; no test speaks to a server that
+# has a certificate.
+ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

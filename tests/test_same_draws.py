@@ -9,13 +9,14 @@ from tests.stress.programs import run_python
 
 _DRAWS = """
 import hashlib, sys
-from hypothesis import given
+from hypothesis import given, settings
 import tests.conftest
 from tests.strategies import BY_FORMAT, damaged
 
 def digest_of(format):
     digest = hashlib.sha256()
 
+    @settings(max_examples=8)
     @given(BY_FORMAT[format]().flatmap(damaged))
     def draw(entries):
         digest.update(repr(entries).encode())

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from rehydrate import compact_context
 from rehydrate.formats import detect_format, validate
+from rehydrate.messages import PROVIDERS
 from rehydrate.prompt import History, PromptIR, compile
 from tests.formats.ai_sdk_messages import (
     ASKED,
@@ -30,6 +31,7 @@ from tests.formats.ai_sdk_messages import (
 )
 from tests.formats.drawn import drawn_ir
 from tests.provider.ai_sdk import refusal, ui_refusal
+from tests.sizes import sized
 from tests.strategies import BY_FORMAT, ai_sdk_conversations, ai_sdk_ui_conversations, damaged
 
 PLANTED: dict[str, tuple[list[Any], list[int]]] = {
@@ -174,27 +176,23 @@ def test_compacted_ui_messages_are_taken(
     assert all(set(part) == before[part["toolCallId"]] for part in calls)  # none is torn
 
 
-@pytest.mark.parametrize(
-    "provider", ["anthropic", "bedrock", "gemini", "openai_chat", "openai_responses"]
-)
 @pytest.mark.parametrize("format", ["ai_sdk", "ai_sdk_ui"])
 @settings(max_examples=8)
 @given(data=st.data())
-def test_they_become_every_providers_messages(
-    format: str, provider: Any, data: st.DataObject
-) -> None:
+def test_they_become_every_providers_messages(format: str, data: st.DataObject) -> None:
     drawn = ai_sdk_conversations() if format == "ai_sdk" else ai_sdk_ui_conversations()
     entries = data.draw(drawn)
     if format == "ai_sdk":
         entries = closed(entries)
     elif any(part.get("state") == "input-available" for part in entries[-1]["parts"]):
         entries.pop()
-    compiled = compile(PromptIR(history=History(tuple(entries), format)), provider)
-    assert validate(compiled.messages, provider) == []
+    ir = PromptIR(history=History(tuple(entries), format))
+    for provider in PROVIDERS:
+        assert validate(compile(ir, provider).messages, provider) == []
 
 
 @pytest.mark.parametrize("format", sorted(BY_FORMAT))
-@settings(max_examples=8)
+@settings(max_examples=sized(4, 8))
 @given(data=st.data())
 def test_every_format_becomes_a_request_that_the_sdk_takes(
     format: str, data: st.DataObject

@@ -16,6 +16,7 @@ from tests.formats.ai_sdk_messages import PNG, SPEC, USER, answer, assistant, ca
 from tests.formats.drawn import drawn_ir
 from tests.formats.test_ai_sdk_rules import closed
 from tests.provider.ai_sdk import refusal, ui_refusal
+from tests.sizes import sized
 from tests.strategies import BY_FORMAT, ai_sdk_ui_conversations
 
 STEP = {"type": "step-start"}
@@ -80,7 +81,7 @@ def test_a_picture_in_a_result_is_one_again() -> None:
 
 
 @pytest.mark.parametrize("format", sorted(BY_FORMAT.keys() - {"ai_sdk_ui"}))
-@settings(max_examples=10)
+@settings(max_examples=sized(4, 8))
 @given(data=st.data())
 def test_every_format_becomes_ui_messages_that_the_sdk_takes(
     format: str, data: st.DataObject

@@ -16,7 +16,7 @@ from rehydrate.integrations import RehydrateWarning
 from rehydrate.prompt import Caps
 from tests.integrations import harbour
 
-BUDGET = Budget(soft_tokens=3_000)
+BUDGET = Budget(soft_tokens=2_000)
 
 
 class Seen(NamedTuple):
@@ -67,7 +67,7 @@ class AgentLaws:
         raise NotImplementedError
 
     def test_the_model_brings_back_what_its_prompt_does_not_show(self) -> None:
-        queries = [f"berth {number} of quay {number * 7}" for number in range(40)]
+        queries = [f"berth {number} of quay {number * 7}" for number in range(16)]
         asked: list[str] = []
 
         def script(seen: Seen) -> Said:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -128,10 +128,30 @@ def over_http(*options: str, env: Mapping[str, str], token: str = "") -> Iterato
             assert process.stdout is not None
             url = process.stdout.readline().removeprefix("url: ").strip()
             shown = process.stdout.readline().strip()
+            assert not token or token not in shown
             yield Address(url, token or shown.removeprefix("token: "))
         finally:
             process.terminate()
             process.wait(timeout=PATIENCE_SECONDS)
+
+
+@asynccontextmanager
+async def connected_here(
+    names: Collection[str] | None = None, **options: Any
+) -> AsyncIterator[Any]:
+    """The official client, connected to a server in this process; `options` are of `Stores`."""
+    server = import_module("rehydrate.integrations.mcp_server.server")
+    from mcp import Client
+
+    from rehydrate.integrations.mcp_server.stores import Stores
+
+    stores = Stores(**options)
+    try:
+        made = server.make_server(stores, *([] if names is None else [names]))
+        async with Client(made, mode="legacy") as client:
+            yield client
+    finally:
+        stores.close()
 
 
 @asynccontextmanager

@@ -42,8 +42,8 @@ from tests.provider import StrictProvider
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?!the messages were sent)")  # its own
 
-BUDGET = Budget(soft_tokens=3_000)
-TURNS = 30
+BUDGET = Budget(soft_tokens=2_000)
+TURNS = 16
 
 
 def result(call_id: str, answer: Any) -> Content:
@@ -202,7 +202,7 @@ def test_two_results_in_one_message_stay_with_their_calls() -> None:
         return [call(f"{each}{asked}", "lookup", query=f"{each} {asked}") for each in ("b", "c")]
 
     client, keeper = Scripted(respond), RehydrateProvider(budget=BUDGET)
-    run(agent_of(client, keeper), *map(harbour.question, range(24)))
+    run(agent_of(client, keeper), *map(harbour.question, range(14)))
     assert keeper.report.compactions > 1
     for messages in client.seen:
         waiting: set[str] = set()
@@ -220,7 +220,7 @@ def test_a_list_of_messages_that_goes_on_needs_no_session() -> None:
 
     async def go() -> None:
         said: list[Message] = []
-        for turn in range(30):
+        for turn in range(15):
             said.append(Message("user", [harbour.question(turn)]))
             said += (await agent.run(list(said))).messages
 
@@ -239,7 +239,7 @@ def test_a_stream_gets_the_same_prompts() -> None:
     async def go(client: Client, is_stream: bool) -> None:
         agent = agent_of(client, RehydrateProvider(budget=BUDGET))
         session = agent.create_session()
-        for turn in range(20):
+        for turn in range(10):
             running = agent.run(harbour.question(turn), session=session, stream=is_stream)
             if is_stream:
                 assert [update.text async for update in running][-1] == "Well."
@@ -252,7 +252,7 @@ def test_a_stream_gets_the_same_prompts() -> None:
         anyio.run(go, client, is_stream)
         sent.append([[on_wire(each) for each in messages] for messages in client.seen])
     assert sent[0] == sent[1]
-    assert len(sent[0][-1]) < 140  # of 158
+    assert len(sent[0][-1]) < 70  # of 78
 
 
 class TestAgent(AgentLaws):

@@ -84,7 +84,7 @@ def test_a_session_is_mirrored_line_for_line_and_goes_on_on_another_machine(stor
 def test_many_turns_of_one_client_are_all_in_the_store_and_the_cache_holds(store, tmp_path):
     machine = Machine(tmp_path / "one")
     (machine.work / "ports.txt").write_text("staging 8443\n", encoding="utf-8")
-    turns = 8
+    turns = 4
 
     async def run(provider: StrictProvider) -> None:
         async with ClaudeSDKClient(machine.options(provider, session_store=store)) as client:

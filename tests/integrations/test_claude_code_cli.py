@@ -91,7 +91,7 @@ def scripted(body: Any, wire: str) -> ScriptedReply:
     last = str(blocks[-1].get("text", ""))
     if "Do NOT call any tools" in last:
         return ScriptedReply(SUMMARY)
-    if last.startswith("Read the whole"):
+    if "Read the whole" in last:
         handle = texts(body).partition("rehydrate claude fetch ")[2].partition("]")[0]
         call = Call(f"{TOOLS}fetch_whole", {"thread": SESSION, "handle": handle})
         return ScriptedReply("I read it.", calls=(call,))
@@ -114,8 +114,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StrictProvi
                 "Count. From now on, always use tabs in src/shop.py.", "--session-id", SESSION
             ),
             claude.say("/compact", "--resume", SESSION),
-            claude.say("How do we indent in src/shop.py?", "--resume", SESSION),
-            claude.say("Read the whole of what you counted.", "--resume", SESSION),
+            claude.say(
+                "How do we indent? Read the whole of what you counted.", "--resume", SESSION
+            ),
         ]
         reported.append(
             claude("plugin", "validate", "--strict", str(folder / "claude/skills/rehydrate"))
@@ -126,7 +127,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StrictProvi
 def test_the_provider_refuses_nothing_and_the_plugin_is_valid(session) -> None:
     _, provider, reported = session
     assert not [each.refusal for each in provider.refusals]
-    assert "Validation passed" in reported[4]
+    assert "Validation passed" in reported[-1]
 
 
 def test_a_long_result_reaches_the_model_in_part_with_a_handle(session) -> None:
@@ -194,11 +195,9 @@ def test_hooks_in_the_settings_work_too_and_go_without_a_trace(tmp_path: Path) -
         claude.say("Go on.", "--resume", SESSION)
         settings.uninstall()
         assert settings.target.read_bytes() == before
-        count = len(provider.requests)
-        claude.say("Go on.", "--resume", SESSION)
     with Records(Home.of(claude.env)) as records:
         (row,) = records.list(SESSION)
     assert row.compacted.returned_chars
-    seen = texts(provider.requests[count - 1].body)
+    seen = texts(provider.requests[-1].body)
     assert "[rehydrate: compaction 1, " in seen
     assert "rehydrate claude fetch" in seen

@@ -14,7 +14,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.integrations.claude_code import EVENTS, Installation
 from rehydrate.integrations.claude_code.install import PLUGIN
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
-from tests.sizes import PATIENCE_SECONDS
+from tests.sizes import PATIENCE_SECONDS, sized
 
 OTHERS = """\
 { "model":"opus",
@@ -262,7 +262,7 @@ def test_each_hook_of_the_packages_plugin_is_a_command_that_works(tmp_path: Path
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("way", [(), ("--settings",), ("--codex",)])
+@pytest.mark.parametrize("way", sized([("--codex",)], [(), ("--settings",), ("--codex",)]))
 def test_the_commands_show_what_they_change_and_ask(way: tuple[str, ...], tmp_path: Path) -> None:
     assert cli(tmp_path, "status", *way).returncode == 1
     asked = cli(tmp_path, "install", *way)

@@ -58,7 +58,7 @@ from tests.integrations.langchain_agents import (
     text_of,
 )
 
-BUDGET = Budget(soft_tokens=3_000)
+BUDGET = Budget(soft_tokens=2_000)
 APPROVED = {"type": "approve"}
 QUERIES = [query_of(call) for call in range(200) if call % STEPS != STEPS - 1]
 
@@ -96,12 +96,12 @@ def run_turns(
 
 @pytest.fixture(scope="module")
 def plain_state() -> list[Any]:
-    """The messages of 25 turns without rehydrate; fewer turns are a beginning of them."""
-    return as_sent(run_turns(agent_of(CheckedModel()), 25))
+    """The messages of 14 turns without rehydrate; fewer turns are a beginning of them."""
+    return as_sent(run_turns(agent_of(CheckedModel()), 14))
 
 
 @pytest.mark.parametrize(
-    ("way", "turns"), [("invoke", 25), ("ainvoke", 15), ("stream", 15), ("astream", 15)]
+    ("way", "turns"), [("invoke", 14), ("ainvoke", 8), ("stream", 8), ("astream", 8)]
 )
 def test_turns_are_valid_break_the_prefix_at_compactions_only_and_keep_the_state(
     way: str, turns: int, plain_state: list[Any]
@@ -188,18 +188,18 @@ def test_each_thread_has_a_context_of_its_own() -> None:
 
 
 def test_threads_may_run_at_once() -> None:
-    models = [CheckedModel() for _ in range(4)]
+    models = [CheckedModel() for _ in range(3)]
     middleware = RehydrateMiddleware(budget=BUDGET)
     agents = [agent_of(model, middleware) for model in models]
 
     def run(number: int) -> int:
-        messages = run_turns(agents[number], 15, thread=f"t-{number}")
+        messages = run_turns(agents[number], 8, thread=f"t-{number}")
         thread = middleware.thread(config(f"t-{number}"), messages)
         assert thread is not None
         return thread.context.usage.compactions
 
-    with ThreadPoolExecutor(4) as pool:
-        compactions = list(pool.map(run, range(4)))
+    with ThreadPoolExecutor(3) as pool:
+        compactions = list(pool.map(run, range(3)))
     assert [prefix_breaks(model.seen) for model in models] == compactions
     assert min(compactions) > 0
 
@@ -210,7 +210,7 @@ def test_without_a_thread_a_list_that_goes_on_is_followed(keeps_ids: bool) -> No
     middleware = RehydrateMiddleware(budget=BUDGET)
     agent = create_agent(model, [lookup], middleware=[middleware])
     messages: list[Any] = []
-    for turn in range(20):
+    for turn in range(8):
         messages = agent.invoke({"messages": [*messages, question(turn)]})["messages"]
         if not keeps_ids:
             messages = [message.model_copy(update={"id": None}) for message in messages]
@@ -256,7 +256,7 @@ def test_an_agent_that_is_a_node_of_a_graph_is_followed() -> None:
     graph.add_edge(START, "harbour")
     graph.add_edge("harbour", END)
     outer = graph.compile(checkpointer=InMemorySaver())
-    run_turns(outer, 40)
+    run_turns(outer, 8)
     assert prefix_breaks(model.seen) == middleware.report.compactions > 0
 
 
@@ -282,7 +282,7 @@ def test_structured_output_is_returned() -> None:
     model = CheckedModel(reply=reply)
     middleware = RehydrateMiddleware(budget=BUDGET)
     agent = agent_of(model, middleware, response_format=ToolStrategy(Berth))
-    for turn in range(30):
+    for turn in range(16):
         state = agent.invoke({"messages": [question(turn)]}, config())
         assert state["structured_response"].number == 2 * turn + 1
     assert prefix_breaks(model.seen) == middleware.report.compactions > 0
@@ -309,14 +309,14 @@ def test_calls_that_a_person_approves_go_on_in_the_same_thread() -> None:
     middleware = RehydrateMiddleware(budget=BUDGET)
     approving = HumanInTheLoopMiddleware(interrupt_on={"lookup": True})
     agent = agent_of(model, middleware, approving)
-    for turn in range(20):
+    for turn in range(8):
         state = agent.invoke({"messages": [question(turn)]}, config())
         while "__interrupt__" in state:
             number = len(model.seen)
             edited = {"name": "lookup", "args": {"query": query_of(number)}}
             decision = {"type": "edit", "edited_action": edited} if number % 2 else APPROVED
             state = agent.invoke(Command(resume={"decisions": [decision]}), config())
-    assert len(model.seen) == 20 * STEPS
+    assert len(model.seen) == 8 * STEPS
     assert prefix_breaks(model.seen) == middleware.report.compactions > 0
 
 
@@ -465,7 +465,7 @@ def test_summaries_are_written_meanwhile(summarizer: Any) -> None:
     middleware = RehydrateMiddleware(budget=BUDGET, summarizer=summarizer, background=background)
     agent = agent_of(model, middleware)
     streamed = []
-    for turn in range(24):
+    for turn in range(10):
         given = {"messages": [question(turn)]}
         streamed += [part for part, _ in agent.stream(given, config(), stream_mode="messages")]
         if "started" in kinds:
@@ -495,7 +495,7 @@ def test_a_summary_that_is_cut_off_is_not_used() -> None:
         writer=writer, keep_last=4, wait=30, on_event=lambda event: details.append(event.detail)
     )
     model = CheckedModel()
-    run_turns(agent_of(model, RehydrateMiddleware(budget=BUDGET, background=background)), 20)
+    run_turns(agent_of(model, RehydrateMiddleware(budget=BUDGET, background=background)), 8)
     assert any("the model did not finish: length" in detail for detail in details)
     assert SUMMARY not in text_of(model.seen[-1])
 
@@ -540,6 +540,6 @@ def test_an_edit_of_langchains_own_middleware_does_the_same(
 ) -> None:
     model = CheckedModel()
     edit = RehydrateEdit(budget=BUDGET)
-    messages = run_turns(agent_of(model, ContextEditingMiddleware(edits=[edit])), 20)
+    messages = run_turns(agent_of(model, ContextEditingMiddleware(edits=[edit])), 10)
     assert prefix_breaks(model.seen) == edit.report.compactions > 0
     assert as_sent(messages) == plain_state[: len(messages)]

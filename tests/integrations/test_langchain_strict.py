@@ -30,7 +30,7 @@ from tests.integrations.langchain_agents import agent_of, asking, config, query_
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.provider.sdk_clients import anthropic_client, openai_client
 
-BUDGET = Budget(soft_tokens=3_000)
+BUDGET = Budget(soft_tokens=2_000)
 
 
 class SdkModel(BaseChatModel):
@@ -170,12 +170,12 @@ def said_in(body: Mapping[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("open_model", "turns", "is_async"),
     [
-        (anthropic_model, 25, False),
-        (openai_model, 20, False),
-        (openai_model, 15, True),
-        (chat_anthropic, 15, False),
-        (chat_openai, 15, False),
-        (responses, 15, True),
+        (anthropic_model, 15, False),
+        (openai_model, 12, False),
+        (openai_model, 8, True),
+        (chat_anthropic, 8, False),
+        (chat_openai, 8, False),
+        (responses, 8, True),
     ],
 )
 def test_turns_are_accepted_and_break_the_prefix_at_compactions_only(
@@ -223,7 +223,7 @@ def looking_up(body: Mapping[str, Any], wire: str) -> ScriptedReply:
 @pytest.mark.parametrize("open_model", [anthropic_model, openai_model])
 def test_a_planted_code_is_brought_back(open_model: Any) -> None:
     middleware = RehydrateMiddleware(budget=BUDGET)
-    queries = [query_of(turn) for turn in range(40)]
+    queries = [query_of(turn) for turn in range(16)]
     with StrictProvider(looking_up) as provider, open_model(provider) as model:
         agent = agent_of(model, middleware)
         for query in queries:

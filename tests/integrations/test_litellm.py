@@ -32,7 +32,7 @@ from tests.provider import StrictProvider
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LiteLLM's own, of what it imports late
 
-BUDGET = Budget(soft_tokens=6_000)
+BUDGET = Budget(soft_tokens=3_000)
 LOOKUP = {
     "type": "function",
     "function": {
@@ -96,7 +96,7 @@ def asks(provider: StrictProvider, model: str, **options: Any) -> Ask:
 def test_turns_of_a_program_are_accepted_and_break_the_prefix_at_compactions_only(
     model: str, hook: RehydrateHook
 ) -> None:
-    turns = 32
+    turns = 20
     with StrictProvider(harbour.reply) as provider:
         messages = asyncio.run(talk(asks(provider, model), turns))
     assert provider.refusals == provider.overflows == []
@@ -111,7 +111,7 @@ def test_conversations_at_once_keep_their_threads(hook: RehydrateHook) -> None:
     async def both(provider: StrictProvider) -> None:
         await asyncio.gather(
             *[
-                talk(asks(provider, "openai/gpt-5.1", metadata={"session_id": name}), 15)
+                talk(asks(provider, "openai/gpt-5.1", metadata={"session_id": name}), 6)
                 for name in ("one", "two", "three")
             ]
         )

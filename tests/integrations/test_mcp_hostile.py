@@ -80,16 +80,10 @@ def env(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def raw(env: dict[str, str], folder: Path) -> Iterator[Raw]:
-    """One server for all: each test finds it as usable as the first did."""
-    with running(["--memory", str(folder / "raw.db"), "--namespace", "alice"], env) as client:
-        yield client
-
-
-@contextmanager
-def running(options: list[str], env: dict[str, str]) -> Iterator[Raw]:
-    """Run a server; it ends in order, and says nothing of it."""
+    """One server for all: each test finds it as usable as the first did; it ends in order, and
+    says nothing of it."""
     with subprocess.Popen(
-        [*COMMAND, *options],
+        [*COMMAND, "--memory", str(folder / "raw.db"), "--namespace", "alice"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -248,12 +242,7 @@ def test_values_of_every_type_are_taken_or_refused(raw: Raw, tool: str) -> None:
             assert not result["isError"] or text.startswith(f"{tool}: "), (name, value, text)
 
 
-def test_a_cancelled_call_leaves_the_connection_usable(env: dict[str, str]) -> None:
-    with running([], env) as raw:
-        cancel_a_call(raw)
-
-
-def cancel_a_call(raw: Raw) -> None:
+def test_a_cancelled_call_leaves_the_connection_usable(raw: Raw) -> None:
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     raw.send(request("search_sessions", {"query": "login"}), cancel, PING)
     replies = [raw.reply()]
@@ -266,13 +255,10 @@ def cancel_a_call(raw: Raw) -> None:
     assert again["result"]["structuredContent"]["sessions"]
 
 
-def test_half_an_emoji_in_a_store_is_answered_by_every_entry_point(
-    env: dict[str, str], tmp_path: Path
-) -> None:
+def test_half_an_emoji_in_a_store_is_answered_by_every_entry_point(raw: Raw, folder: Path) -> None:
     half = "The gate code is half \ud83d of it."
-    with Memory.open(tmp_path / "memory.db", namespace="alice", redact=False) as memory:
+    with Memory.open(folder / "raw.db", namespace="alice", redact=False) as memory:
         (added,) = memory.add(half, source="n.md")
-    options = ["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"]
     read = {"jsonrpc": "2.0", "id": 3, "method": "resources/read"}
     asked = [
         request("search_memory", {"query": "gate code"}, 1),
@@ -280,19 +266,16 @@ def test_half_an_emoji_in_a_store_is_answered_by_every_entry_point(
         {**read, "params": {"uri": f"rehydrate://handle/{added.handle}"}},
         request("load_memory", {"query": "gate code"}, 4),
     ]
-    with running(options, env) as client:
-        for each in asked:
-            assert "half \ufffd of it" in json.dumps(client.ask(each), ensure_ascii=False)
+    for each in asked:
+        assert "half \ufffd of it" in json.dumps(raw.ask(each), ensure_ascii=False)
 
 
-def test_a_line_end_of_unicode_does_not_cut_a_frame(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_line_end_of_unicode_does_not_cut_a_frame(raw: Raw, folder: Path) -> None:
     ends = "one\u2028two\u2029three\x85four"
-    with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:
+    with Memory.open(folder / "raw.db", namespace="alice") as memory:
         (added,) = memory.add(f"ports: {ends}", source="n.md")
-    options = ["--memory", str(tmp_path / "memory.db"), "--namespace", "alice"]
-    with running(options, env) as client:
-        client.send(request("load_memory", {"name": added.handle}))
-        line = client.line().decode()
+    raw.send(request("load_memory", {"name": added.handle}))
+    line = raw.line().decode()
     assert len(line.splitlines()) == 1
     assert json.loads(line)["result"]["structuredContent"]["text"] == f"ports: {ends}"
 
@@ -302,7 +285,7 @@ def test_a_line_end_of_unicode_does_not_cut_a_frame(env: dict[str, str], tmp_pat
 
 @pytest.fixture(scope="module")
 def address(env: dict[str, str]) -> Iterator[Address]:
-    with over_http(env=env) as address:
+    with over_http(env=env, token="correct-horse-battery") as address:
         yield address
 
 
@@ -395,8 +378,3 @@ def test_a_stream_that_cannot_be_resumed_begins_again(address: Address) -> None:
         assert response.getheader("Content-Type", "").startswith("text/event-stream")
     assert post(address, b"", "DELETE", **{"Mcp-Session-Id": session})[0] == 200
     assert post(address, json.dumps(PING).encode(), **{"Mcp-Session-Id": session})[0] == 404
-
-
-def test_a_token_of_ones_own_is_not_shown(env: dict[str, str]) -> None:
-    with over_http(env=env, token="correct-horse-battery") as address:
-        assert post(address, json.dumps(INITIALIZE).encode())[0] == 200

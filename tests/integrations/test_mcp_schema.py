@@ -27,7 +27,7 @@ from rehydrate import Context, Memory
 from rehydrate.context import Threads
 from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import COMMAND, LOGIN, machine, write_sessions
-from tests.sizes import PATIENCE_SECONDS
+from tests.sizes import PATIENCE_SECONDS, sized
 
 ID = {"type": ["string", "integer"]}
 RESULT = {
@@ -107,7 +107,10 @@ def options(tmp_path: Path) -> list[str]:
 Ask = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(params=KNOWN_PROTOCOL_VERSIONS)
+VERSIONS = KNOWN_PROTOCOL_VERSIONS
+
+
+@pytest.fixture(params=sized([VERSIONS[0], *VERSIONS[-2:]], VERSIONS))
 def ask(request: pytest.FixtureRequest, options: list[str], tmp_path: Path) -> Iterator[Ask]:
     """Sends a request in one version, and checks all messages up to its answer."""
     version = request.param

@@ -37,7 +37,7 @@ from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, looku
 from tests.provider import Call, ScriptedReply, StrictProvider
 from tests.sizes import IS_DEEP
 
-BUDGET = Budget(soft_tokens=3_000)
+BUDGET = Budget(soft_tokens=2_000)
 
 
 @asynccontextmanager
@@ -126,7 +126,7 @@ def _unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("openai.resources.responses.responses.async_maybe_transform", as_given)
 
 
-@pytest.mark.parametrize(("turns", "streams"), [(30, False), (15, True)])
+@pytest.mark.parametrize(("turns", "streams"), [(20, False), (10, True)])
 def test_turns_with_tools_are_accepted_and_break_the_prefix_at_compactions_only(
     turns: int, streams: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +149,7 @@ def test_turns_with_tools_are_accepted_and_break_the_prefix_at_compactions_only(
 
 def test_the_session_keeps_every_item() -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
-    questions = [harbour.question(turn) for turn in range(20)]
+    questions = [harbour.question(turn) for turn in range(10)]
     provider, items, _ = run(harbour.reply, questions, rehydrate)
     assert [item["content"] for item in items if item.get("role") == "user"] == questions
     thread = rehydrate.thread(items)
@@ -209,7 +209,7 @@ def test_two_conversations_of_one_filter_keep_their_threads() -> None:
 
     async def one_of(agent: Agent, name: str) -> list[Any]:
         session = SQLiteSession(name)
-        for turn in range(20):
+        for turn in range(6):
             asked = f"{name}: {harbour.question(turn)}" if turn else "Hello."
             await Runner.run(agent, asked, session=session, run_config=config_of(rehydrate))
         items: list[Any] = await session.get_items()
@@ -233,7 +233,7 @@ def test_two_conversations_of_one_filter_keep_their_threads() -> None:
 
 def test_handoffs_are_followed_and_a_sub_agent_has_a_thread_of_its_own() -> None:
     rehydrate = RehydrateFilter(budget=BUDGET)
-    queries, turns = iter(range(1_000)), 24
+    queries, turns = iter(range(1_000)), 14
 
     def respond(body: Any, wire: str) -> ScriptedReply:
         said, names = harbour.since_user(body), [tool["name"] for tool in body["tools"]]

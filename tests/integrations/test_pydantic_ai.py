@@ -44,7 +44,7 @@ from tests.integrations.codec_cases import shown_of
 from tests.provider import StrictProvider
 
 BUDGET = Budget(soft_tokens=3_000)
-TURNS = 25
+TURNS = 15
 
 
 def run(agent: Agent, asked: str, **options: Any) -> Any:
@@ -367,13 +367,13 @@ def test_turns_are_accepted_by_a_strict_provider(open_model: Callable[..., Any])
                 tools=[lookup],
             )
             history: list[ModelMessage] = []
-            for turn in range(15):
+            for turn in range(12):
                 result = await agent.run(harbour.question(turn), message_history=history)
                 history = result.all_messages()
 
     with StrictProvider(harbour.reply) as provider:
         anyio.run(go, provider)
     assert provider.refusals == provider.overflows == []
-    assert len(provider.requests) == 30
+    assert len(provider.requests) == 24
     inputs = [harbour.messages_of(exchange.body or {}) for exchange in provider.requests]
     assert harbour.breaks(inputs) == rehydrate.report.compactions > 0

@@ -204,9 +204,10 @@ def test_the_scores_of_a_compaction_are_below():
 def test_a_huge_prompt_has_a_page_that_opens_and_sums_up_what_it_leaves_out(monkeypatch):
     monkeypatch.setattr(inspector, "ROWS", 40)
     monkeypatch.setattr(inspector, "LINES", 30)
-    text = "A line about request_7 <of> the log.\n" * 40
+    monkeypatch.setattr(inspector, "PAGE_MESSAGES", 2_000)
+    text = "A line about request_7 <of> the log.\n" * 160
     entries = tuple(
-        {"role": ("user", "assistant")[n % 2], "content": f"{n} {text}"} for n in range(10_000)
+        {"role": ("user", "assistant")[n % 2], "content": f"{n} {text}"} for n in range(3_000)
     )
     sections = [
         Section(f"s{n}", text, Provenance("knowledge", (f"i{n}",)), tokens=9) for n in range(100)
@@ -221,7 +222,7 @@ def test_a_huge_prompt_has_a_page_that_opens_and_sums_up_what_it_leaves_out(monk
     written = inspector_page(ir, units=units)
     Page(written)
     assert len(written.encode()) < 12_000_000
-    assert "2,000 entries of 800,000 tokens: too many to show on this page" in written
+    assert "1,000 entries of 400,000 tokens: too many to show on this page" in written
     assert "9,970 more lines not shown on this page" in written
     assert "62 more pieces of" in written
     assert "20 more units not shown on this page" in written

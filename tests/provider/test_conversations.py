@@ -37,13 +37,13 @@ def talk(client, name):
 
 
 def test_threads_share_a_provider():
-    names = [f"talk {number}" for number in range(60)]
+    names = [f"talk {number}" for number in range(30)]
     threads = ThreadPoolExecutor(max_workers=20)
     with anthropic_served(respond) as (provider, client), threads:
         talks = list(threads.map(lambda name: list(talk(client, name)), names))
     for name, replies in zip(names, talks, strict=True):
         assert replies == [(f"In {name}.", {"of": name})] * TURNS
-    assert len(provider.requests) == 60 * TURNS
+    assert len(provider.requests) == 30 * TURNS
     assert provider.refusals == []
     total = Billed()
     for exchange in provider.requests:
@@ -51,7 +51,7 @@ def test_threads_share_a_provider():
     assert provider.usage == total
 
 
-def test_hundreds_of_tasks_share_a_provider_of_all_wires():
+def test_many_tasks_share_a_provider_of_all_wires():
     async def ask(claude, gpt, number):
         name = f"talk {number}"
         messages = [{"role": "user", "content": name}]
@@ -71,11 +71,11 @@ def test_hundreds_of_tasks_share_a_provider_of_all_wires():
             anthropic.AsyncAnthropic(base_url=provider.url, **options) as claude,
             openai.AsyncOpenAI(base_url=provider.openai_url, **options) as gpt,
         ):
-            return await asyncio.gather(*(ask(claude, gpt, number) for number in range(300)))
+            return await asyncio.gather(*(ask(claude, gpt, number) for number in range(90)))
 
     with StrictProvider(respond) as provider:
         replies = asyncio.run(ask_all(provider))
-    assert replies == [f"In talk {number}." for number in range(300)]
+    assert replies == [f"In talk {number}." for number in range(90)]
     assert provider.refusals == []
 
 

@@ -12,6 +12,7 @@ from tests.provider.sdk_clients import (
     openai_client,
     openai_served,
 )
+from tests.sizes import sized
 
 MESSAGES = [{"role": "user", "content": "Go on."}]
 REPLY = ScriptedReply("One sentence that is long enough to come in more pieces than just the one.")
@@ -53,7 +54,7 @@ def responses(provider, **more):
 
 
 WAYS = [messages, chat, responses]
-STATUSES = [429, 500, 503, 529]
+STATUSES = sized([429, 529], [429, 500, 503, 529])
 
 
 @pytest.mark.parametrize("stream", [False, True])

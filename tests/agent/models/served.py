@@ -4,6 +4,7 @@ import binascii
 import json
 import struct
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.provider.loopback import Answer, LoopbackServer, json_answer
 
 pytest.importorskip("google.genai")
 pytest.importorskip("boto3")
+from botocore.loaders import JSONFileLoader
 
 MODELS = {"gemini": GeminiModel, "bedrock": BedrockModel}
 REFUSALS = {"gemini": gemini.refusal, "bedrock": converse.refusal}
@@ -88,9 +90,13 @@ def aws_event(event):
     return message + struct.pack("!I", binascii.crc32(message))
 
 
+_load = cache(JSONFileLoader().load_file)
+
+
 @pytest.fixture
 def aws_keys(monkeypatch, tmp_path):
-    """Credentials and a region, and nothing of this machine's own."""
+    """Credentials and a region, and nothing of this machine's own; boto3 reads its files once."""
+    monkeypatch.setattr(JSONFileLoader, "load_file", lambda _self, path: _load(path))
     for name, value in (
         ("AWS_ACCESS_KEY_ID", "k"),
         ("AWS_SECRET_ACCESS_KEY", "s"),
