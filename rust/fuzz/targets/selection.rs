@@ -136,11 +136,11 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         .map(|(text, divided)| {
             let blocks =
                 selection.blocks.iter().filter(|choice| choice.text == text).map(|choice| u64::from(choice.tokens));
-            let of = conversation.messages.iter().find(|message| message.pieces.contains(&divided.piece));
-            // A text that is in a later message too counts as less than itself, and at most as its unit.
-            let whole = engine
-                .count(conversation.pieces[divided.piece].text, counter)
-                .min(of.map_or(0, |message| selection.unit_tokens[message.unit]));
+            let of = conversation.messages.iter().position(|message| message.pieces.contains(&divided.piece));
+            // A text that is in a later message too counts as less than itself, and at most as the texts of its message.
+            let of_texts =
+                |at: usize| prepared.message_tokens()[at].saturating_sub(conversation.messages[at].media_tokens);
+            let whole = engine.count(conversation.pieces[divided.piece].text, counter).min(of.map_or(0, of_texts));
             (blocks.sum::<u64>() + marks[0].max(marks[1])).saturating_sub(u64::from(whole))
         })
         .sum();
