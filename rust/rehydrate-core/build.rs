@@ -16,7 +16,6 @@ fn main() {
     println!("cargo::rerun-if-changed=src/tokens/layout.rs");
     println!("cargo::rerun-if-changed=src/embed/wordpiece/trie.rs");
     println!("cargo::rerun-if-changed=model/vocab.txt");
-    println!("cargo::rerun-if-changed=vocabularies");
     write_trie();
     write_tables("o200k_base", 19);
     write_tables("cl100k_base", 18);
@@ -25,7 +24,9 @@ fn main() {
 /// Writes `{name}.bytes`, the tokens one after the other by rank, and `{name}.slots`, the hash table over them, from
 /// `vocabularies/{name}.bin`: each token by rank, its length in a byte before it.
 fn write_tables(name: &str, slot_bits: u32) {
-    let vocabulary = std::fs::read(format!("vocabularies/{name}.bin")).expect("the package has the vocabulary");
+    let path = format!("vocabularies/{name}.bin");
+    println!("cargo::rerun-if-changed={path}");
+    let vocabulary = std::fs::read(path).expect("the package has the vocabulary");
     let (mut bytes, mut slots) = (Vec::new(), vec![0u64; 1 << slot_bits]);
     let (mut rest, mut rank) = (vocabulary.as_slice(), 0);
     while let Some((&len, tail)) = rest.split_first() {
