@@ -57,15 +57,19 @@ def openai_responses(*, with_ids: bool = False) -> list[Entry]:
     def item(kind: str, number: str, **rest: Any) -> Entry:
         return {"type": kind, **({"id": f"{kind}_{number}"} if with_ids else {}), **rest}
 
-    part = {"type": "output_text", "text": "Reading.", "annotations": []}
+    def said(number: str, text: str) -> Entry:
+        part = {"type": "output_text", "text": text, "annotations": []}
+        return item("message", number, role="assistant", content=[part])
+
     return [
         *talk("user: read all"),
         {"type": "reasoning", "summary": [], "encrypted_content": "b3BhcXVl"},
-        item("message", "m", role="assistant", content=[part]),
+        said("m", "Reading."),
         *(
             item("function_call", i, call_id=i, name="Read", arguments=f'{{"p":"{i}"}}')
             for i in IDS
         ),
+        said("n", "All four."),
         *({"type": "function_call_output", "call_id": i, "output": body(i)} for i in "cabd"),
         *talk("assistant: read", f"user: {ASKED}"),
     ]
