@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from threading import Event
 from typing import Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
@@ -101,8 +102,7 @@ class BedrockModel(SdkModel):
             return await resource.ask("converse", arguments)
 
     async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        answer = await resource.ask("converse_stream", arguments)
-        stream = answer["stream"]
+        stream = await resource.opened(arguments)
         events = iter(stream)
         # Both in a thread: where another one still reads, closing waits for that.
         return EventStream(
@@ -120,6 +120,25 @@ class _AsyncClient:
 
     async def ask(self, method: str, arguments: Mapping[str, Any]) -> Any:
         return await hand_over(partial(getattr(self._client, method), **arguments), None)
+
+    async def opened(self, arguments: Mapping[str, Any]) -> Any:
+        """Return the stream of an answer; one that comes after a cancellation is closed."""
+        streams: list[Any] = []
+        is_cancelled = Event()
+
+        def open_stream() -> None:
+            streams.append(self._client.converse_stream(**arguments)["stream"])
+            if is_cancelled.is_set():
+                streams[0].close()
+
+        try:
+            await hand_over(open_stream, None)
+        except BaseException:
+            is_cancelled.set()
+            for stream in streams:  # it came at the same moment
+                stream.close()
+            raise
+        return streams[0]
 
     async def close(self) -> None:
         self._client.close()

@@ -2,7 +2,10 @@
 
 import json
 from base64 import b64encode
+from functools import partial
+from threading import Event
 
+import anyio
 import pytest
 
 from rehydrate import validate
@@ -128,6 +131,43 @@ def test_the_request_is_the_prompt_with_the_options_and_nothing_else(on_text):
             "inferenceConfig": {"maxTokens": 99},
         }
     ]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_stream_that_opens_after_a_cancellation_is_closed(backend):
+    import boto3
+
+    client = Late()
+
+    async def main():
+        model = BedrockModel("m", client=client)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(model.reply, SENT, on_text=print))
+            while not client.is_asked.is_set():
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+        client.may_answer.set()
+
+    with served(stream("bedrock", events([TEXT]))) as serving:
+        client.client = boto3.client("bedrock-runtime", endpoint_url=serving.url)
+        anyio.run(main, backend=backend)
+        assert client.is_closed.wait(60)
+
+
+class Late:
+    """A client whose answer is there only after its caller has gone."""
+
+    def __init__(self):
+        self.is_asked, self.may_answer, self.is_closed = Event(), Event(), Event()
+        self.client = None
+
+    def converse_stream(self, **arguments):
+        answer = self.client.converse_stream(**arguments)
+        self.is_asked.set()
+        self.may_answer.wait()
+        close = answer["stream"].close
+        answer["stream"].close = lambda: (close(), self.is_closed.set())
+        return answer
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
