@@ -318,6 +318,12 @@ def test_an_unknown_role_is_refused_and_never_emptied(case, door):
     assert repr(talk[index]["role"]) in str(caught.value)
 
 
+@pytest.mark.parametrize("door", sorted(DOORS.keys() - {"detect"}))
+def test_an_empty_role_is_said_to_be_empty(door):
+    with pytest.raises(InvalidMessageError, match="role is an empty string"):
+        DOORS[door]([{"role": "user", "content": "Hi."}, {"role": "", "content": "Hi."}])
+
+
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_validate_finds_every_unknown_role(case):
     roles, index, _ = UNKNOWN[case]

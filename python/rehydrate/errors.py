@@ -185,7 +185,8 @@ class InvalidMessageError(RehydrateError, ValueError, TypeError):
     ) -> None:
         """Store the value's type only: the value may be huge, secret or impossible to pickle."""
         if not isinstance(value, _TypeName):  # it is one after unpickling
-            value = _TypeName(type(value).__name__)
+            is_empty = isinstance(value, str) and not value
+            value = _TypeName("empty string" if is_empty else type(value).__name__)
         super().__init__(index, part, value, expected, remedy)
         self.index = index
         self.part = part

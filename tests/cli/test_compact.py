@@ -256,7 +256,8 @@ def test_an_unknown_role_is_refused_with_the_one_that_was_meant(run, write, comm
     write("talk.json", talk)
     done = run(command, "talk.json")
     assert done.returncode == 2
-    assert b"message 1: role 'ai'" in done.stderr and b"did you mean 'assistant'?" in done.stderr
+    assert b"message 1: role is a str" in done.stderr
+    assert b"not 'ai'; did you mean 'assistant'?" in done.stderr
 
 
 @pytest.mark.parametrize("is_array", [True, False])

@@ -244,9 +244,11 @@ fn unknown_role(role: &Bound<'_, PyAny>, index: usize, remedy: &str) -> PyErr {
         shortened.setattr("maxstring", 14)?;
         shortened.call_method1("repr", (role,))?.extract::<String>()
     };
-    let known = "'system', 'user', 'assistant' or 'tool'";
     match shown() {
-        Ok(shown) => raise(py, "InvalidMessageError", (index, format!("role {shown}"), role, known, remedy)),
+        Ok(shown) => {
+            let expected = format!("'system', 'user', 'assistant' or 'tool', not {shown}");
+            raise(py, "InvalidMessageError", (index, "role", role, expected, remedy))
+        }
         Err(error) => error,
     }
 }
