@@ -88,8 +88,9 @@ class Thread:
         self.tool_handler: ToolHandler | None = None
         self.log: Log | None = None
         """The log to which every change is written. It has all earlier ones when it is set."""
-        self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
-        """The number of the last compaction, and the entries that prompts since do not show."""
+        self._left_out: tuple[object, tuple[History, list[datetime]]] | None = None
+        """The number of the last compaction with what was taken back, and the entries that prompts
+        since do not show."""
         self._last_call: PromptCall | None = None
         """The last change, if it was a call of `prompt`."""
         self._records: PromptRecords | None = None
@@ -293,9 +294,10 @@ class Thread:
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said.
 
-        They are found once: until the next compaction no more are left out.
+        They are found once: until the next compaction no more are left out, unless the user takes
+        some back.
         """
-        compactions = self.state.compactions
-        if self._left_out is None or self._left_out[0] != compactions:
-            self._left_out = compactions, self.entries.left_out(self.shown_indices())
+        key = self.state.compactions, self.entries.taken_back
+        if self._left_out is None or self._left_out[0] != key:
+            self._left_out = key, self.entries.left_out(self.shown_indices())
         return self._left_out[1]
