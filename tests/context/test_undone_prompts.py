@@ -1,12 +1,14 @@
 """A prompt that nobody received is undone, in memory and on disk, and nothing else with it."""
 
+import asyncio
 import json
 import re
 import threading
 
 import anyio
+import pytest
 
-from rehydrate.context import Context, ContextJIT
+from rehydrate.context import Context, ContextJIT, Threads
 from rehydrate.prompt import Budget
 from tests.context.test_stored_threads import assistant, call, result, user
 
@@ -94,3 +96,37 @@ def test_a_handle_never_leads_to_another_text_in_the_place_of_one_that_was_undon
         context.compact(2_000)
         handles = handles_in(context.prompt("And now?").messages)
         assert question in {context.originals.get(handle) for handle in handles}
+
+
+def test_another_process_never_sees_it(tmp_path):
+    gate = Gate()
+    with opened(tmp_path, gate) as context:
+        give_up(context, gate, "Which crane?")
+        with context._thread.lock:  # its worker is done
+            pass
+        with Threads.open(tmp_path / "t.db", namespace="alice") as threads:
+            assert threads.history("t") == []
+
+
+def test_another_process_does_not_see_it_for_long_if_it_was_given_up_when_it_was_made(tmp_path):
+    gate = Gate()
+    gate.opened.set()
+
+    async def give_up_late(context, threads):
+        asked = asyncio.create_task(context.aprompt("Which crane?"))
+        while not gate.is_asked.is_set():
+            await asyncio.sleep(0.001)
+        with context._thread.lock:  # the loop waits until the worker is done
+            assert threads.history("t")
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        async with asyncio.timeout(60):
+            while threads.history("t"):
+                await asyncio.sleep(0.001)
+
+    with (
+        opened(tmp_path, gate) as context,
+        Threads.open(tmp_path / "t.db", namespace="alice") as threads,
+    ):
+        asyncio.run(give_up_late(context, threads))

@@ -345,7 +345,7 @@ class BackgroundCompactor:
 
     def _save(self, job: _SummaryJob) -> None:
         """Write a summary that is ready to the thread's log, for the next process."""
-        with suppress(Exception), self._thread.lock:  # without it the next one begins again
+        with suppress(Exception), self._thread.reading():  # without it the next one begins again
             log = self._thread.log
             if log is not None and self._job is job and not job.is_empty:
                 log.save_summary(job.to_dict())
