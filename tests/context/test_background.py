@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,7 +17,8 @@ from rehydrate.context import (
     ContextJIT,
     compact_history,
 )
-from rehydrate.errors import InvalidArgumentError
+from rehydrate.context.thread import PromptCall
+from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.prompt import Budget
 from rehydrate.testing import ScriptedModel
 from tests import strategies
@@ -236,6 +238,32 @@ def test_a_compaction_meanwhile_discards_the_summary():
         time.sleep(0.003)
     work(context, 1, turn)
     assert events.kinds()[:3] == ["started", "ready", "discarded"]
+
+
+@pytest.mark.parametrize("how", ["fails", "is given up"])
+def test_a_summary_is_ready_again_where_the_prompt_that_swapped_it_in(how):
+    calls = []
+    context, events = begun(lambda messages: calls.append(messages) or SUMMARY)
+    turn = 0
+    while "started" not in events.kinds():
+        work(context, 1, turn)
+        turn += 1
+    while "ready" not in events.kinds():
+        time.sleep(0.003)
+    if how == "fails":
+        context.budget = replace(BUDGET, max_job_tokens=context.usage.job_tokens)
+        with pytest.raises(BudgetExceededError):
+            context.prompt("What is at the last berth?")
+        assert "swapped" not in events.kinds()
+        context.budget = BUDGET
+    else:
+        call = PromptCall()
+        context._prompt("What is at the last berth?", None, call)
+        context._thread.give_up_call(call)
+        assert "swapped" in events.kinds()
+    assert SUMMARY in summary_of(context.prompt("What is at the last berth?"))
+    assert events.kinds()[:3] == ["started", "ready", "swapped"]
+    assert len(calls) == 1
 
 
 def test_raw_thinking_is_never_sent_to_a_writer():

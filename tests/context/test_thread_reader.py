@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,16 @@ def test_a_rest_is_still_there_when_the_thread_has_grown(threads):
     later = ThreadReader(threads, "t", budget_tokens=1_000, before=reader)
     rest = later.answer("fetch_whole", {"handle": handle})
     assert not rest.is_error and "is swept with a broom" in rest.content
+
+
+def test_the_whole_of_what_a_source_brought_is_still_there_when_the_thread_has_grown(threads):
+    Context(threads=threads, thread="t").add(*talk())
+    list_ = "\n".join(f"{number}: pier {number * 7} has a crane" for number in range(900))
+    reader = ThreadReader(threads, "t", sources=[lambda _request: list_], budget_tokens=600)
+    handles = re.findall(r"orig_\w+", asked(reader, query="pier with a crane"))
+    for _ in range(2):
+        reader = ThreadReader(threads, "t", before=reader)
+    assert list_ in [reader.whole(handle) for handle in handles]
 
 
 def test_a_memory_is_asked_in_addition_and_its_handles_are_read(threads, tmp_path):

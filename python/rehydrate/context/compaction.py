@@ -200,6 +200,10 @@ class BackgroundCompactor:
         self._clock = clock
         self._job: _SummaryJob | None = None
         self._written_last: _SummaryJob | None = None
+        self._swapped: _SummaryJob | None = None
+        """The last one that was swapped in: it is ready again if that was undone."""
+        self._report_swap: Callable[[], None] | None = None
+        """Reports the swap of the prompt that is being made, once it is sent."""
         self._activity = 0, Activity()
         """The number of entries of the last job, and the activity in them."""
         self._last_sent = clock()
@@ -227,6 +231,9 @@ class BackgroundCompactor:
     def note_sent(self) -> None:
         """Note that a prompt was sent, and begin a summary if it is due."""
         self._last_sent = self._clock()
+        if self._report_swap is not None:
+            self._report_swap()
+            self._report_swap = None
         if self._proposer is not None:
             self._proposer.start_if_due()
         self.start_if_due()
@@ -241,8 +248,12 @@ class BackgroundCompactor:
 
         A summary is swapped in at the beginning of a user turn only, and never in a tool loop.
         """
+        swapped, state = self._swapped, self._thread.state
+        if swapped is not None and swapped.compactions == state.compactions:
+            self._job, self._swapped = swapped, None  # that prompt failed, or nobody received it
+        self._report_swap = None
         troubles = [self.apply_proposals()]
-        entries, seen = self._thread.entries, self._thread.state.seen
+        entries, seen = self._thread.entries, state.seen
         if entries.turn is not None and seen <= entries.turn == len(entries) - 1:
             troubles.append(self.swap_if_ready(entries.tokens_since(seen)))
         return [trouble for trouble in troubles if trouble]
@@ -345,9 +356,10 @@ class BackgroundCompactor:
 
     def _save(self, job: _SummaryJob) -> None:
         """Write a summary that is ready to the thread's log, for the next process."""
-        with suppress(Exception), self._thread.lock:  # without it the next one begins again
+        with suppress(Exception), self._thread.reading():  # without it the next one begins again
             log = self._thread.log
-            if log is not None and self._job is job and not job.is_empty:
+            is_current = job.compactions == self._thread.state.compactions
+            if log is not None and self._job is job and is_current and not job.is_empty:
                 log.save_summary(job.to_dict())
 
     # Swapping
@@ -365,7 +377,7 @@ class BackgroundCompactor:
         before = prompt_tokens(state.ir)
         used = upper_bound(before + new_tokens, self._builder.target.provider)
         if (why := self._why_useless(job, must_be_ready=used > soft)) is not None:
-            self._end(job, "discarded", why)
+            self._discard(job, why)
             return job.summary.degraded
         if not job.done.is_set() or not self._pays(job, used, soft):
             return ""
@@ -373,11 +385,14 @@ class BackgroundCompactor:
         ir = swapped(state.ir, entries, job.until, job.summary, provider, job.valid_until)
         after = prompt_tokens(ir)
         if after >= before:
-            self._end(job, "discarded", "it would not make the prompt shorter")
+            self._discard(job, "it would not make the prompt shorter")
             return ""
         self._thread.swap(ir)
         degraded = job.summary.degraded
-        self._end(job, "swapped", degraded, before=before, after=after)
+        self._job, self._swapped = None, job
+        self._report_swap = partial(
+            self._report, "swapped", job, degraded, before=before, after=after
+        )
         return degraded
 
     def _why_useless(self, job: _SummaryJob, *, must_be_ready: bool) -> str | None:
@@ -414,11 +429,9 @@ class BackgroundCompactor:
         )
         return worth.pays
 
-    def _end(
-        self, job: _SummaryJob, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
-    ) -> None:
+    def _discard(self, job: _SummaryJob, detail: str) -> None:
         self._job = None
-        self._report(kind, job, detail, before=before, after=after)
+        self._report("discarded", job, detail)
 
     def _report(
         self,

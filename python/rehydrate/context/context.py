@@ -414,7 +414,7 @@ class Context(ContextFacts, Closing):
         try:
             return await run_locked(self._thread.lock, work, is_short)
         except BaseException:
-            call.is_given_up = True
+            self._thread.give_up_call(call)
             raise
 
     def _is_short(self, query: str | None, time_range: TimeRange | None) -> bool:

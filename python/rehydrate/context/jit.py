@@ -318,19 +318,22 @@ class ThreadReader(Reader):
     ) -> None:
         """Read the thread; raises UnknownThreadError, and StoreError.
 
-        ``sources`` are asked besides it. An answer has at most ``budget_tokens``. What answers of
-        the reader ``before`` had no room for is still there under its handles.
+        ``sources`` are asked besides it. An answer has at most ``budget_tokens``. The handles
+        in answers of the reader ``before`` still work.
         """
         where = threads.namespace_for(namespace, "ThreadReader")
         stored = threads.stored_thread(thread, namespace, "ThreadReader")
         unseen = unseen_thread(stored)
+        self._originals = EntryOriginals(unseen.entries, stored.originals)
         if before is not None:
             unseen.remainders.take(before._thread.remainders)
+            for text in before._originals.unsaved(len(before._thread.entries)).values():
+                self._originals.put(text)
         context = Context(
             sources,
             format=stored.format,
             namespace=where,
-            originals=EntryOriginals(unseen.entries, stored.originals),
+            originals=self._originals,
             clock=clock,
         )
         super().__init__(unseen, context, budget_tokens=budget_tokens, clock=clock)

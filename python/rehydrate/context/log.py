@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import REMAINDER_PREFIX, handle_of_text
-from rehydrate.context.records import Kind, Record, header
+from rehydrate.context.records import Kind, Record, Row, header
 from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.prompt.originals import About
 from rehydrate.prompt.section import Section
@@ -88,7 +89,7 @@ class Log:
         self._saved_remainders = set(thread.remainders)
         self._originals = originals
         self._clock = clock
-        self._rows: list[tuple[int, float, str]] = []
+        self._rows: list[Row] = []
         """The last records that were to be written."""
         self.is_closed = False
         thread.entries.is_stored = True
@@ -117,7 +118,7 @@ class Log:
         entries, state, waiting, store = thread.entries, thread.state, thread.waiting, thread.store
         begun = [] if self.records else [header(entries.format)]
         records = [*begun, *entries.records_from(saved.entries)]
-        originals = {} if self._originals is None else self._originals.unsaved()
+        originals = {} if self._originals is None else self._originals.unsaved(saved.entries)
         for handle, text in originals.items():
             records.append(Record(Kind.ORIGINAL, now, {"handle": handle, "text": text}))
         remainders = dict(thread.remainders)
@@ -136,7 +137,7 @@ class Log:
             records.append(Record(Kind.OPERATIONS, now, content))
         if len(records) == len(begun):
             return
-        self._mark = self._append(records), thread.snapshot()
+        self._mark = self._append([record.row for record in records]), thread.snapshot()
         if self._originals is not None:
             self._originals.note_saved(originals)
         self._saved_remainders = set(remainders)
@@ -149,8 +150,8 @@ class Log:
         """Write a summary that is ready to be swapped in."""
         self._check_open()
         self._settle_doubt()
-        written = self._append([Record(Kind.SUMMARY, self._clock(), content)])
-        self._mark = written, self._mark[1]
+        summary = Record(Kind.SUMMARY, self._clock(), content)
+        self._mark = self._append([summary.row]), self._mark[1]
 
     def undo(self, mark: LogMark) -> None:
         """Take back all that was written since the mark."""
@@ -171,7 +172,11 @@ class Log:
             )
 
     def _settle_doubt(self) -> None:
-        """Take back what was written since the mark in doubt, if it was."""
+        """Take back what was written since the mark in doubt, if it was.
+
+        The texts that are kept by handle are written again: they are in memory still, and a prompt
+        to come may name them.
+        """
         mark, known = self._doubt, self._mark[0]
         if mark is None:
             return
@@ -180,19 +185,20 @@ class Log:
         has = 0 if found is None else found[3]
         if has > records:
             since = self.store.records(self.namespace, self.name, start=records)
-            if has == known or since == self._rows:
+            if has == known or [*since[known - records :]] == self._rows:
                 self._mark = has, was
                 undo = Record(Kind.UNDO, self._clock(), {"to": max(records, 1)})
-                mark = self._append([undo]), was
+                texts = [row for row in since if row[0] in (Kind.ORIGINAL, Kind.REMAINDER)]
+                mark = self._append([undo.row, *texts]), was
         # If others wrote, the next record is refused.
         self._mark, self._doubt = mark, None
 
-    def _append(self, records: list[Record]) -> int:
+    def _append(self, rows: list[Row]) -> int:
         """Write the records, and return how many the thread has then."""
-        self._rows = [record.row for record in records]
+        self._rows = rows
         number = self._mark[0]
-        self.store.append_records(self.namespace, self.name, number, self._rows)
-        return number + len(records)
+        self.store.append_records(self.namespace, self.name, number, rows)
+        return number + len(rows)
 
 
 MAX_REMAINDERS = 16
@@ -239,7 +245,8 @@ class EntryOriginals:
         self._entries = entries
         self._stored = dict(stored)
         self._unsaved: dict[str, str] = {}
-        self._hashed = 0
+        self._hashed: list[Any] = []
+        """The entries whose texts have a place."""
         self._places: dict[str, tuple[int, int]] = {}
         """By the handle of an entry's text: the entry's index and the number among its texts."""
         self._lock = ForkSafeLock()
@@ -264,14 +271,19 @@ class EntryOriginals:
                 text = next(islice(self._texts_of(index), number, None))
         return text
 
-    def unsaved(self) -> dict[str, str]:
-        """Return the texts that a log must have for their handles to work after a restart."""
+    def unsaved(self, received: int) -> dict[str, str]:
+        """Return the texts that a log must have for their handles to work after a restart.
+
+        Texts of the first ``received`` entries need no copy: these are never undone.
+        """
         with self._lock:
             if self._unsaved:
                 self._hash_new_entries()
-                for handle in self._unsaved.keys() & self._places.keys():
+            found = self._places.keys() & self._unsaved.keys()
+            for handle in found:
+                if self._places[handle][0] < received:
                     del self._unsaved[handle]
-            return dict(self._unsaved)
+            return {each: text for each, text in self._unsaved.items() if each not in found}
 
     def note_saved(self, saved: Mapping[str, str]) -> None:
         """Note that the log has these texts."""
@@ -281,13 +293,14 @@ class EntryOriginals:
                 self._unsaved.pop(handle, None)
 
     def _hash_new_entries(self) -> None:
-        if self._hashed > len(self._entries):  # a prompt that nobody received was undone
-            self._places.clear()
-            self._hashed = 0
-        for index in range(self._hashed, len(self._entries)):
+        entries = self._entries.all()
+        same = self._entries.shared_with(self._hashed, 0, is_)
+        if same < len(self._hashed):  # a prompt that nobody received was undone
+            self._places = {each: at for each, at in self._places.items() if at[0] < same}
+        for index in range(same, len(entries)):
             for number, text in enumerate(self._texts_of(index)):
                 self._places.setdefault(handle_of_text(text), (index, number))
-        self._hashed = len(self._entries)
+        self._hashed = entries
 
     def _texts_of(self, index: int) -> Iterator[str]:
         for message in self._entries.at_indices([index]).messages:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate._concurrency.async_wrappers import HybridLock
+from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._native import ContextStore, PromptRecords, late_tokens
 from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.log import RemainderStore, Snapshot
@@ -33,12 +34,14 @@ class PromptCall:
     """One call of `Context.prompt`: whether its caller still waits, and the thread before it.
 
     A cancelled coroutine leaves a worker thread, which makes its prompt to the end. The
-    coroutine only marks the call as given up and waits for nothing. The next call on the context
-    holds the lock and restores the snapshot, unless something came after the prompt.
+    coroutine only marks the call as given up and waits for nothing. The worker restores the
+    snapshot, on disk too, before it releases the lock. If it was done already, another thread or
+    the next call on the context does that, unless something came after the prompt.
     """
 
     before: tuple[Snapshot, LogMark | None] | None = None
     is_given_up: bool = False
+    is_made: bool = False
 
 
 class ToolHandler(Protocol):
@@ -88,8 +91,9 @@ class Thread:
         self.tool_handler: ToolHandler | None = None
         self.log: Log | None = None
         """The log to which every change is written. It has all earlier ones when it is set."""
-        self._left_out: tuple[int, tuple[History, list[datetime]]] | None = None
-        """The number of the last compaction, and the entries that prompts since do not show."""
+        self._left_out: tuple[object, tuple[History, list[datetime]]] | None = None
+        """The number of the last compaction with what was taken back, and the entries that prompts
+        since do not show."""
         self._last_call: PromptCall | None = None
         """The last change, if it was a call of `prompt`."""
         self._records: PromptRecords | None = None
@@ -110,11 +114,26 @@ class Thread:
 
     @contextmanager
     def attempt(self, call: PromptCall) -> Iterator[None]:
-        """Make a prompt; whatever the block raises, the thread is as it was before."""
+        """Make a prompt; whatever the block raises, and if nobody waits for the prompt any more,
+        the thread is as it was before."""
         with self.change(ends_turn=True) as before:
             call.before = before
             self._last_call = call
             yield
+        call.is_made = True
+        self.undo_abandoned()
+
+    def give_up_call(self, call: PromptCall) -> None:
+        """Note that nobody waits for a prompt any more; it is undone at once, or when it is made.
+        This waits for nothing."""
+        call.is_given_up = True
+        if call.is_made and self.log is not None:  # else its worker sees that
+            with suppress(RuntimeError):  # no more threads: the next call undoes it
+                run_in_thread(self._try_to_undo)
+
+    def _try_to_undo(self) -> None:
+        with suppress(Exception), self.reading():
+            pass
 
     @contextmanager
     def change(self, *, ends_turn: bool = False) -> Iterator[tuple[Snapshot, LogMark | None]]:
@@ -293,9 +312,10 @@ class Thread:
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said.
 
-        They are found once: until the next compaction no more are left out.
+        They are found once: until the next compaction no more are left out, unless the user takes
+        some back.
         """
-        compactions = self.state.compactions
-        if self._left_out is None or self._left_out[0] != compactions:
-            self._left_out = compactions, self.entries.left_out(self.shown_indices())
+        key = self.state.compactions, self.entries.taken_back
+        if self._left_out is None or self._left_out[0] != key:
+            self._left_out = key, self.entries.left_out(self.shown_indices())
         return self._left_out[1]

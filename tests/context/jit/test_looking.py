@@ -97,3 +97,23 @@ def test_what_a_source_of_a_memory_brings_in_part_is_read_by_its_handle(memories
     fetch = {"type": "tool_use", "id": "t2", "name": "fetch_whole"}
     page = jit.handle({**fetch, "input": {"handle": part.handle}})["content"]
     assert page.startswith("rule 0: pay 0 crowns\nrule 1:")
+
+
+def line(uuid: str, parent: str | None, role: str, text: str) -> dict[str, Any]:
+    """A line of a transcript."""
+    said = {"role": role, "content": text}
+    return {"type": role, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": said}
+
+
+def test_a_branch_that_was_taken_back_since_the_last_call_is_not_found():
+    context = Context(format="claude_code")
+    jit = ContextJIT(context)
+    context.add(line("u1", None, "user", "Plan it."), line("a1", "u1", "assistant", "Yes."))
+    context.add(line("u2", "a1", "user", "The mooring code is zebra. " * 40))
+    context.add(line("a2", "u2", "assistant", "Piers and cranes. " * 400))
+    context.add(line("u3", "a2", "user", "Go on."))
+    context.compact(300)
+    assert "zebra" in jit.handle(asked("mooring code"))["content"]
+    context.add(line("u9", "a1", "user", "Plan a garden instead."))
+    context.prompt()
+    assert "zebra" not in jit.handle(asked("the code of the mooring"))["content"]
