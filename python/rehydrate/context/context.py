@@ -355,7 +355,8 @@ class Context(ContextFacts, Closing):
     def name_model(self, name: str, *, provider: Provider | None = None) -> None:
         """Say which model the next prompts go to: its rules hold for thinking, if the context
         was made without a ``model``, and so does its provider, while none is settled. An
-        `Interpreter` does it by itself."""
+        `Interpreter` does it by itself. Raises InvalidMessageError, and changes nothing, if what
+        was added is in a shape that this provider does not take."""
         check_type("name", name, str, "pass the model's name")
         if provider is not None:
             check_choice("provider", provider, PROVIDERS)
