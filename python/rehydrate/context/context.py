@@ -372,9 +372,11 @@ class Context(ContextFacts, Closing):
     def offer(self, tools: Iterable[Any], *, handler: ToolHandler | None = None) -> None:
         """Offer the model these tools too, in any provider's shape.
 
-        A tool that is offered already, word for word, changes nothing. Any other breaks the prefix
-        after the first prompt. ``handler`` answers their calls: an `Interpreter` finds it as `jit`.
-        Raises InvalidArgumentError for a second tool of one name.
+        A tool that is offered already, word for word, changes nothing; nor does one that a stored
+        thread began with in other words: the model gets the stored definition, and `meta.degraded`
+        of the prompts says so. Any other breaks the prefix after the first prompt. ``handler``
+        answers their calls: an `Interpreter` finds it as `jit`. Raises InvalidArgumentError for a
+        second tool of one name.
         """
         offered = read_tools(tools)
         thread = self._thread
@@ -446,7 +448,8 @@ class Context(ContextFacts, Closing):
             background = self._background
             troubles = [] if background is None else background.begin_prompt()
             draft = self._builder.draft(thread, query, time_range)
-            for trouble in (*troubles, *problems_of(thread.entries.unknown)):
+            troubles += [*self._builder.kept_tools, *problems_of(thread.entries.unknown)]
+            for trouble in troubles:
                 draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
             thread.send(compiled, missing, self.budget.max_job_tokens)
