@@ -249,6 +249,21 @@ def test_of_two_contexts_on_a_thread_the_second_to_write_is_refused(where):
         assert again.history == one.history and len(one.history) == 2
 
 
+def test_a_close_that_cannot_write_says_so_and_closes(where):
+    context = opened(where, durability="turn")
+    context.add(user("From one."))
+    with opened(where) as other:
+        other.add(user("From the other."))
+    with pytest.raises(StoreConflictError):
+        context.close()
+    assert context.history == [user("From one.")]
+    context.close()
+    with pytest.raises(StoreClosedError):
+        context.add(user("More."))
+    with pytest.raises(StoreClosedError):
+        context._owned.list()
+
+
 def test_what_json_cannot_hold_is_refused_whole(where):
     with opened(where) as context:
         with pytest.raises(InvalidArgumentError, match=r"history\[0\]"):

@@ -302,17 +302,22 @@ class Context(ContextFacts, Closing):
         """Write what is not on disk yet, and close the store that `open` opened.
 
         Every later change raises StoreClosedError; a second call does nothing. A context without a
-        store has nothing to close.
+        store has nothing to close. If the write fails (another context wrote to the thread, the
+        disk is full) it raises StoreError and is closed all the same; `history` has all of it.
         """
-        with self._thread.lock:
-            log = self._thread.log
-            if log is not None and not log.is_closed:
-                with self._thread.change(ends_turn=True):
-                    if self._background is not None:
-                        self._background.apply_proposals()
-                log.close()
-        if self._owned is not None:
-            self._owned.close()
+        try:
+            with self._thread.lock:
+                log = self._thread.log
+                if log is not None and not log.is_closed:
+                    try:
+                        with self._thread.change(ends_turn=True):
+                            if self._background is not None:
+                                self._background.apply_proposals()
+                    finally:
+                        log.close()
+        finally:
+            if self._owned is not None:
+                self._owned.close()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: two contexts would share a lock, a cache and a store."""

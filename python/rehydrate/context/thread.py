@@ -124,6 +124,8 @@ class Thread:
         """
         self.settle()
         log = self.log
+        if log is not None:
+            log._check_open()
         mark = None if log is None else log.mark
         before = self.snapshot()
         try:
