@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpac
 from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
-from rehydrate._native import is_short_to_add, user_message
+from rehydrate._native import is_short_to_add
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.continued import continued_thread
@@ -425,6 +425,12 @@ class Context(ContextFacts, Closing):
             call.is_given_up = True
             raise
 
+    def _ask(self, query: str | None) -> None:
+        """Add the query as `prompt` does, and make no prompt: an `Interpreter`'s stays whatever
+        comes of its turn."""
+        with self._thread.lock, self._thread.change():
+            self._thread.ask(query, self._clock)
+
     def _is_short(self, query: str | None, time_range: TimeRange | None) -> bool:
         if self._thread.log is not None or self._background is not None:
             return False  # the disk and a writer may take any time
@@ -435,17 +441,7 @@ class Context(ContextFacts, Closing):
     ) -> CompiledPrompt:
         thread = self._thread
         with thread.attempt(call):
-            if query is not None:
-                check_type("query", query, str, "pass a string, or None")
-            query = "" if query is None or query.isspace() else query
-            if query:
-                message = user_message(query, thread.entries.format)
-                if parted := thread.entries.parted_by(message):
-                    raise InvalidArgumentError(
-                        f"query would come before results that are still to come: {parted[0]}; "
-                        "add the results first, or leave query out"
-                    )
-                thread.entries.extend([message], self._clock())
+            query = thread.ask(query, self._clock)
             if not len(thread.entries):
                 raise InvalidArgumentError(
                     "there is nothing to answer; add a message, or pass a query"
