@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from rehydrate import Budget, Context, validate
+from rehydrate._native import result_entries
 from rehydrate.agent import Interpreter, Reply, Retry, TurnLimits
 from rehydrate.cost import Price, Usage
 from rehydrate.errors import (
@@ -105,6 +106,33 @@ def test_a_turn_goes_on_from_what_was_added_where_the_user_says_nothing_new():
     context.add({"role": "user", "content": "Which?"})
     turn = agent(Script(text_reply("Berth 4."))).run(context)
     assert len(turn.history) == 2
+
+
+@pytest.mark.parametrize("query", ["", " \n"])
+def test_a_blank_query_says_nothing_new(query):
+    context = Context()
+    with pytest.raises(InvalidArgumentError, match="nothing to answer"):
+        agent(Script(text_reply("x"))).run(context, query)
+    assert context.history == []
+    context.add({"role": "user", "content": "Which?"})
+    assert len(agent(Script(text_reply("Berth 4."))).run(context, query).history) == 2
+
+
+@everywhere
+def test_a_query_is_refused_while_a_call_waits_for_its_result(provider):
+    context = Context(provider=provider)
+    context.add({"role": "user", "content": "Which?"})
+    call = call_reply(("c1", "berth", {"quay": "A"}), provider=provider)
+    context.add(*call.entries)
+    before = context.history
+    model = Script(text_reply("Berth 4.", provider), provider=provider)
+    if provider != "openai_responses":  # which takes the results later too
+        with pytest.raises(InvalidArgumentError, match="results that are still to come"):
+            agent(model).run(context, "and then?")
+        assert (context.history, model.prompts) == (before, [])
+    context.add(*result_entries([call.calls[0].result("berth 4")]))
+    agent(model).run(context, "and then?")
+    assert_valid(context)
 
 
 def test_a_model_that_calls_forever_meets_the_step_limit_with_a_valid_history():

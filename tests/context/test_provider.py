@@ -112,6 +112,36 @@ def test_a_refused_entry_leaves_the_provider_open():
     assert context.provider == "openai_responses"
 
 
+@pytest.mark.parametrize(
+    "settle",
+    [
+        lambda context: context.add(ITEM),
+        lambda context: context.name_model("harbour-7b", provider="openai_responses"),
+    ],
+)
+def test_a_provider_that_cannot_take_what_was_added_loses_none_of_it(settle):
+    context = Context()
+    parts = {"role": "user", "content": [{"type": "text", "text": "Berth 4 is mine."}]}
+    context.add(parts)
+    with pytest.raises(InvalidMessageError, match="make the Context with format='openai_chat'"):
+        settle(context)
+    assert (context.provider, context.format, context.history) == (
+        "anthropic",
+        "anthropic",
+        [parts],
+    )
+    assert context.prompt("Which is?").messages[0] == parts
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-pro", "amazon.nova-pro-v1:0"])
+def test_what_was_added_is_read_again_as_it_was_added(model):
+    context = Context(model=model)
+    context.add(USER)
+    context.add(CHAT)
+    assert context.format == "openai_chat"
+    assert context.history[0] is USER
+
+
 def test_an_interpreters_model_settles_a_provider_that_nothing_named():
     model = rehydrate.testing.ScriptedModel(["Berth 4."], provider="openai_chat", name="harbour-7b")
     context = Context()

@@ -2,13 +2,16 @@
 
 import json
 import random
+from dataclasses import replace
 
 import anyio
 import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Memory, validate
+from rehydrate.agent import Interpreter
 from rehydrate.context import Context, ContextJIT, Threads, retriever
+from rehydrate.context.tool_calls import REQUEST
 from rehydrate.errors import (
     InvalidArgumentError,
     MissingNamespaceError,
@@ -21,6 +24,7 @@ from rehydrate.errors import (
     UnknownThreadError,
 )
 from rehydrate.prompt import Budget
+from rehydrate.testing import ScriptedModel, call as call_of
 from tests import strategies
 
 CONVERSATIONS = {
@@ -245,6 +249,21 @@ def test_of_two_contexts_on_a_thread_the_second_to_write_is_refused(where):
         assert again.history == one.history and len(one.history) == 2
 
 
+def test_a_close_that_cannot_write_says_so_and_closes(where):
+    context = opened(where, durability="turn")
+    context.add(user("From one."))
+    with opened(where) as other:
+        other.add(user("From the other."))
+    with pytest.raises(StoreConflictError):
+        context.close()
+    assert context.history == [user("From one.")]
+    context.close()
+    with pytest.raises(StoreClosedError):
+        context.add(user("More."))
+    with pytest.raises(StoreClosedError):
+        context._owned.list()
+
+
 def test_what_json_cannot_hold_is_refused_whole(where):
     with opened(where) as context:
         with pytest.raises(InvalidArgumentError, match=r"history\[0\]"):
@@ -438,6 +457,46 @@ def test_tools_offered_again_change_nothing(where):
         after = context.prompt("Again.")
         assert wire(after)[: len(before.segments)] == wire(before)
         assert context.prefix.extends
+
+
+def test_a_reworded_tool_stays_as_the_thread_began_with_it(where, monkeypatch):
+    def move(description):
+        return {"name": "move", "description": description, "input_schema": {"type": "object"}}
+
+    with opened(where, tools=[move("Move a crane.")]) as context:
+        ContextJIT(context)
+        before = context.prompt("Hello.")
+        context.add(assistant("Hi."))
+    reworded = replace(REQUEST, description="Asks.")
+    monkeypatch.setattr("rehydrate.context.jit.REQUEST", reworded)
+    with opened(where, tools=[move("Move one crane.")]) as context:
+        context.offer([move("Move one crane.")])
+        jit = ContextJIT(context)
+        after = context.prompt("Again.")
+        assert wire(after)[: len(before.segments)] == wire(before)
+        assert context.prefix.extends
+        kept = [line for line in after.ir.meta.degraded if "when the thread began" in line]
+        assert [line.split()[1] for line in kept] == ["'move'", "'request_context'"]
+        assert context.jit is jit
+        with pytest.raises(InvalidArgumentError, match="two tools are named 'move'"):
+            context.offer([move("Move a crane.")])
+
+
+def test_a_reworded_function_is_called_under_its_stored_definition(where):
+    def turn(describe):
+        def berths() -> str:
+            return describe
+
+        berths.__doc__ = describe
+        model = ScriptedModel([call_of("berths"), "Berth 4."])
+        with opened(where) as context:
+            Interpreter(model, [berths], jit=False).run(context, "Which berth is free?")
+            return context.ir.tools[0].description, str(context.history[-2])
+
+    turn("One.")
+    description, answer = turn("Two.")
+    assert description == "One."
+    assert "Two." in answer
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import (
+    ContextRequest,
     Found,
     History,
     HydrationSource,
@@ -212,14 +214,64 @@ def test_a_source_that_never_comes_back_is_not_called_again_and_again():
         report = report_of(ir, "stuck for good")
         assert report.status == "late"
         assert "32 calls of it have not come back" in report.detail
+        assert hydrate("x", function("stuck for good", lambda _: "I am", timeout=None)).sections
+        assert hydrate("x", function("stuck for good", lambda _: "I am", timeout=None)).sections
     assert is_back.wait(PATIENCE_SECONDS)
     until_all_are_back = threading.Event()
+    patient = function("stuck for good", stuck, timeout=None)
     for _ in range(100 * PATIENCE_SECONDS):
-        if not hydration._abandoned["stuck for good"]:
+        if (ir := hydrate("x", patient)).sections:
             break
         until_all_are_back.wait(0.01)
-    ir = hydrate("x", function("stuck for good", lambda _: "back", timeout=None))
-    assert [section.content for section in ir.sections] == ["back"]
+    assert [section.content for section in ir.sections] == ["too late"]
+
+
+class Crm:
+    """A system of one tenant."""
+
+    def __init__(self, find: Callable[[SourceRequest], str]) -> None:
+        self._find = find
+
+    def search(self, request: SourceRequest) -> str:
+        return self._find(request)
+
+
+def calls_until_busy(make: Callable[[], HydrationSource], namespace: str = "") -> int:
+    """How often a source that hangs is called."""
+    for count in range(20):
+        ir = hydrate(ContextRequest("x", namespace=namespace), make(), timeout=0.0)
+        if "have not come back" in report_of(ir, "crm").detail:
+            return count
+    raise AssertionError("it is called again and again")
+
+
+def test_a_tenant_whose_system_hangs_takes_nothing_from_another(monkeypatch):
+    monkeypatch.setattr(hydration, "MAX_ABANDONED", 4)
+    fine = Crm(lambda _: "Berth 4.")
+
+    def shared(request: SourceRequest) -> str:
+        return (hang if request.namespace == "alice" else fine.search)(request)
+
+    with hanging() as (_, hang):
+        stuck = Crm(hang)
+        assert calls_until_busy(lambda: function("crm", stuck.search)) == 4
+        assert hydrate("x", function("crm", fine.search), timeout=None).sections
+        assert calls_until_busy(lambda: function("crm", shared), "alice") == 4
+        bob = ContextRequest("x", namespace="bob")
+        assert hydrate(bob, function("crm", shared), timeout=None).sections
+
+
+def test_sources_that_are_made_anew_are_limited_by_their_code(monkeypatch):
+    monkeypatch.setattr(hydration, "_MAX_ABANDONED_OF_CODE", 4)
+
+    def anew() -> HydrationSource:
+        def run(request: SourceRequest) -> str:
+            return hang(request)
+
+        return function("crm", partial(run))
+
+    with hanging() as (_, hang):
+        assert calls_until_busy(anew) == 4
 
 
 def test_sources_run_at_once():

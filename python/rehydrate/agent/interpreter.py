@@ -105,10 +105,11 @@ class Interpreter:
     ) -> Turn:
         """`run` for asyncio and trio: run one turn, from the user's query to the model's answer.
 
-        Without ``query`` the turn goes on from what was added to the context. ``time_range`` is
-        the time that the query is about. A failure of the provider or a tool is in the Turn. Raises
-        InvalidArgumentError for a context of another provider, and for one whose last turn still
-        runs.
+        Without ``query``, or with a blank one, the turn goes on from what was added to the context.
+        ``time_range`` is the time that the query is about. A failure of the provider or a tool is
+        in the Turn. Raises InvalidArgumentError for a context of another provider, for one whose
+        last turn still runs, and for a query while a tool call waits for its result;
+        InvalidMessageError if what was added is in a shape that the model's provider does not take.
         """
         return await self._run(context, query, time_range)
 

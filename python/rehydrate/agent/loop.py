@@ -18,7 +18,7 @@ from rehydrate import formats
 from rehydrate._check import check_whole
 from rehydrate._concurrency.async_wrappers import RunOnce
 from rehydrate._concurrency.loops import is_cancellation
-from rehydrate._native import is_short_to_add, result_entries, user_message
+from rehydrate._native import is_short_to_add, result_entries
 from rehydrate._text import plural, warn_once
 from rehydrate.agent import events, tool_calls
 from rehydrate.agent.model import (
@@ -189,8 +189,7 @@ class TurnLoop:
             self._context.offer((), handler=self._jit)
         if (ir := self._context.ir) is not None:
             self._section_ids.update([section.id for section in ir.sections])
-        if self._query:
-            self._context.add(user_message(self._query, self._context.format))
+        self._context._ask(self._query)
 
     def _reached_limit(self) -> events.Stopped | None:
         limits, dollars = self._agent.limits, self._record.dollars

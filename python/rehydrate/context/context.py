@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpac
 from rehydrate._check import check_choice, check_type, check_whole, refuse_copy
 from rehydrate._concurrency.async_wrappers import Closing, hand_over, run_locked
 from rehydrate._concurrency.workers import STORING
-from rehydrate._native import is_short_to_add, user_message
+from rehydrate._native import is_short_to_add
 from rehydrate.compact.outline import OutlineSize
 from rehydrate.context.compaction import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.continued import continued_thread
@@ -302,17 +302,22 @@ class Context(ContextFacts, Closing):
         """Write what is not on disk yet, and close the store that `open` opened.
 
         Every later change raises StoreClosedError; a second call does nothing. A context without a
-        store has nothing to close.
+        store has nothing to close. If the write fails (another context wrote to the thread, the
+        disk is full) it raises StoreError and is closed all the same; `history` has all of it.
         """
-        with self._thread.lock:
-            log = self._thread.log
-            if log is not None and not log.is_closed:
-                with self._thread.change(ends_turn=True):
-                    if self._background is not None:
-                        self._background.apply_proposals()
-                log.close()
-        if self._owned is not None:
-            self._owned.close()
+        try:
+            with self._thread.lock:
+                log = self._thread.log
+                if log is not None and not log.is_closed:
+                    try:
+                        with self._thread.change(ends_turn=True):
+                            if self._background is not None:
+                                self._background.apply_proposals()
+                    finally:
+                        log.close()
+        finally:
+            if self._owned is not None:
+                self._owned.close()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: two contexts would share a lock, a cache and a store."""
@@ -355,7 +360,8 @@ class Context(ContextFacts, Closing):
     def name_model(self, name: str, *, provider: Provider | None = None) -> None:
         """Say which model the next prompts go to: its rules hold for thinking, if the context
         was made without a ``model``, and so does its provider, while none is settled. An
-        `Interpreter` does it by itself."""
+        `Interpreter` does it by itself. Raises InvalidMessageError, and changes nothing, if what
+        was added is in a shape that this provider does not take."""
         check_type("name", name, str, "pass the model's name")
         if provider is not None:
             check_choice("provider", provider, PROVIDERS)
@@ -371,9 +377,11 @@ class Context(ContextFacts, Closing):
     def offer(self, tools: Iterable[Any], *, handler: ToolHandler | None = None) -> None:
         """Offer the model these tools too, in any provider's shape.
 
-        A tool that is offered already, word for word, changes nothing. Any other breaks the prefix
-        after the first prompt. ``handler`` answers their calls: an `Interpreter` finds it as `jit`.
-        Raises InvalidArgumentError for a second tool of one name.
+        A tool that is offered already, word for word, changes nothing; nor does one that a stored
+        thread began with in other words: the model gets the stored definition, and `meta.degraded`
+        of the prompts says so. Any other breaks the prefix after the first prompt. ``handler``
+        answers their calls: an `Interpreter` finds it as `jit`. Raises InvalidArgumentError for a
+        second tool of one name.
         """
         offered = read_tools(tools)
         thread = self._thread
@@ -417,6 +425,12 @@ class Context(ContextFacts, Closing):
             self._thread.give_up_call(call)
             raise
 
+    def _ask(self, query: str | None) -> None:
+        """Add the query as `prompt` does, and make no prompt: an `Interpreter`'s stays whatever
+        comes of its turn."""
+        with self._thread.lock, self._thread.change():
+            self._thread.ask(query, self._clock)
+
     def _is_short(self, query: str | None, time_range: TimeRange | None) -> bool:
         if self._thread.log is not None or self._background is not None:
             return False  # the disk and a writer may take any time
@@ -427,17 +441,7 @@ class Context(ContextFacts, Closing):
     ) -> CompiledPrompt:
         thread = self._thread
         with thread.attempt(call):
-            if query is not None:
-                check_type("query", query, str, "pass a string, or None")
-            query = "" if query is None or query.isspace() else query
-            if query:
-                message = user_message(query, thread.entries.format)
-                if parted := thread.entries.parted_by(message):
-                    raise InvalidArgumentError(
-                        f"query would come before results that are still to come: {parted[0]}; "
-                        "add the results first, or leave query out"
-                    )
-                thread.entries.extend([message], self._clock())
+            query = thread.ask(query, self._clock)
             if not len(thread.entries):
                 raise InvalidArgumentError(
                     "there is nothing to answer; add a message, or pass a query"
@@ -445,7 +449,8 @@ class Context(ContextFacts, Closing):
             background = self._background
             troubles = [] if background is None else background.begin_prompt()
             draft = self._builder.draft(thread, query, time_range)
-            for trouble in (*troubles, *problems_of(thread.entries.unknown)):
+            troubles += [*self._builder.kept_tools, *problems_of(thread.entries.unknown)]
+            for trouble in troubles:
                 draft = draft.degraded(trouble)
             compiled, missing = self._builder.compile(draft, thread)
             thread.send(compiled, missing, self.budget.max_job_tokens)

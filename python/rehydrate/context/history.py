@@ -80,10 +80,12 @@ class Entries:
         self._extend(entries, None, at, format or self.format)
 
     def become(self, format: str) -> None:  # noqa: A002  the field's word
-        """Read what was added as entries of this format; raises InvalidMessageError."""
-        stored = [self.stored_at(index) for index in range(len(self))]
-        self.__init__(format, is_stored=self.is_stored)  # type: ignore[misc]
-        self.restore(stored)
+        """Read what was added as entries of this format; raises InvalidMessageError, and changes
+        nothing, for what this format does not hold."""
+        fresh = Entries(format, is_stored=self.is_stored)
+        fresh._extend(self._entries, None, 0.0, format)
+        fresh._times = self._times
+        vars(self).update(vars(fresh))
 
     def _extend(
         self,
@@ -103,9 +105,9 @@ class Entries:
         dicts = [own_entry(format, entry) for entry in dicts]
         if self.is_stored and tokens is None:
             dicts = kept_entries(dicts, format, start)
+        counted = entry_tokens(read, len(added)) if tokens is None else tokens
         if format != self.format:
             self.become(format)
-        counted = entry_tokens(read, len(added)) if tokens is None else tokens
         self._turns += [start + each.index for each in read.messages if each.is_user_turn]
         for name, count in read.unknown.items():
             self.unknown[name] = self.unknown.get(name, 0) + count

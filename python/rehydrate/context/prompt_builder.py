@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_list, check_methods, check_timeout
@@ -75,6 +75,14 @@ class PromptBuilder:
     """Whether the context was made for a model: no other is named then."""
     _left_out: tuple[DroppedSection, ...] = ()
     """The records of entries that the last turn began with."""
+    _own_tools: dict[str, ToolDef] = field(init=False)
+    """The tools by name, as they are defined now."""
+    kept_tools: tuple[str, ...] = ()
+    """A sentence on each tool of a stored prompt that is defined in other words now."""
+
+    def __post_init__(self) -> None:
+        """Note the tools that it was made with."""
+        self._own_tools = {tool.name: tool for tool in self.tools}
 
     @property
     def budget(self) -> Budget:
@@ -96,22 +104,31 @@ class PromptBuilder:
 
     def offer(self, tools: Iterable[ToolDef]) -> tuple[ToolDef, ...]:
         """Offer these tools too, and return those that are new; raises InvalidArgumentError for two
-        of one name."""
-        known = {tool.name: tool for tool in self.tools}
+        of one name. A tool of a stored prompt stays as it was sent."""
+        own = dict(self._own_tools)
         for tool in tools:
-            same_name = known.setdefault(tool.name, tool)
-            if (same_name.description, same_name.schema) != (tool.description, tool.schema):
+            if not _is_same(own.setdefault(tool.name, tool), tool):
                 raise InvalidArgumentError(
                     f"two tools are named {tool.name!r}; give one of them another name"
                 )
-        new = tuple(known.values())[len(self.tools) :]
+        self._own_tools = own
+        sent = {tool.name: tool for tool in self.tools}
+        new = tuple([tool for tool in own.values() if tool.name not in sent])
         self.tools = (*self.tools, *new)
+        self.kept_tools = tuple(
+            [
+                f"tool {name!r} is offered as it was when the thread began: its new definition "
+                "would break the prefix"
+                for name, tool in sent.items()
+                if not _is_same(tool, own.get(name, tool))
+            ]
+        )
         return new
 
     def go_on_with(self, tools: tuple[ToolDef, ...]) -> tuple[ToolDef, ...]:
         """Offer the tools of a stored prompt first, and return those that are new in it."""
-        own, self.tools = self.tools, tools
-        return self.offer(own)
+        self.tools = tools
+        return self.offer(())
 
     def is_short(self, thread: Thread, query: str | None, time_range: TimeRange | None) -> bool:
         """Return whether the next prompt takes no longer than an event loop can spare."""
@@ -252,6 +269,10 @@ def own_passes() -> tuple[Pass, ...]:
     """Return the default passes, with a memory for echoes that no other conversation shares."""
     own = RemoveEchoes()
     return tuple([own if step is remove_echoes else step for step in DEFAULT_PASSES])
+
+
+def _is_same(one: ToolDef, other: ToolDef) -> bool:
+    return (one.description, one.schema) == (other.description, other.schema)
 
 
 def _is_new_turn(thread: Thread, time_range: TimeRange | None) -> bool:

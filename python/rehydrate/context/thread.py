@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import HybridLock
 from rehydrate._concurrency.workers import run_in_thread
-from rehydrate._native import ContextStore, PromptRecords, late_tokens
+from rehydrate._native import ContextStore, PromptRecords, late_tokens, user_message
 from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.log import RemainderStore, Snapshot
 from rehydrate.cost.prefix import prefix_report
-from rehydrate.errors import BudgetExceededError
+from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, room
 from rehydrate.prompt.entries import History
@@ -143,6 +144,8 @@ class Thread:
         """
         self.settle()
         log = self.log
+        if log is not None:
+            log._check_open()
         mark = None if log is None else log.mark
         before = self.snapshot()
         try:
@@ -189,6 +192,24 @@ class Thread:
         self.store.back_to(before.store)
 
     # Prompts
+
+    def ask(self, query: str | None, clock: Callable[[], float]) -> str:
+        """Add what the user says now, and return it; None and a blank text are nothing, "".
+
+        Raises InvalidArgumentError while a tool call waits for its result.
+        """
+        if query is not None:
+            check_type("query", query, str, "pass a string, or None")
+        if query is None or not query.strip():
+            return ""
+        message = user_message(query, self.entries.format)
+        if parted := self.entries.parted_by(message):
+            raise InvalidArgumentError(
+                f"query would come before results that are still to come: {parted[0]}; "
+                "add the results first, or leave query out"
+            )
+        self.entries.extend([message], clock())
+        return query
 
     def send(
         self, prompt: CompiledPrompt, missing_hot: frozenset[str] | None, max_job_tokens: int | None

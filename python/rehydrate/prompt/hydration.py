@@ -7,13 +7,16 @@ A late call cannot be killed: it is abandoned, and its answer is thrown away.
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from rehydrate._check import check_known, check_timeout, check_whole
@@ -295,7 +298,9 @@ def _prompt(request: ContextRequest, outcomes: Sequence[Hydrated]) -> PromptIR:
 
 
 MAX_ABANDONED = 32
-"""A source is not called while this many of its late calls are still running."""
+"""A source is not called for a namespace while this many of its late calls there still run."""
+_MAX_ABANDONED_OF_CODE = 256
+"""Nor while this many calls of the same code run: it may be made anew for each request."""
 _GRACE_SECONDS = 0.005
 """Time after its deadline until an async source is cancelled: it must be late first."""
 
@@ -330,16 +335,17 @@ class _Call:
         self._began = started
         self._answered: Future[Found] = Future()
         self._ended = started
+        self._counts_for = _counted_as(source, request)
         self._await = loops.runner()  # of the calling thread, not of the worker
 
     def start(self) -> None:
         """Run the call in a thread."""
-        if _abandoned[self.source.name] >= MAX_ABANDONED:
-            busy = (
-                f"{MAX_ABANDONED} calls of it have not come back; it is called again once they have"
-            )
-            self._answered.set_exception(_BusyError(busy))
-            return
+        limits = (MAX_ABANDONED, _MAX_ABANDONED_OF_CODE)
+        for each, limit in zip(self._counts_for, limits, strict=True):
+            if _abandoned[each] >= limit:
+                busy = f"{limit} calls of it have not come back; it is called again once they have"
+                self._answered.set_exception(_BusyError(busy))
+                return
         context = copy_context()
         try:
             run_in_thread(lambda: context.run(self.run))
@@ -390,7 +396,10 @@ class _Call:
 
     def _count(self, change: int) -> None:
         with _lock:
-            _abandoned[self.source.name] += change
+            for each in self._counts_for:
+                _abandoned[each] += change
+                if not _abandoned[each]:
+                    del _abandoned[each]  # its id may be another object's later
 
     def _answer(self) -> Found:
         source = self.source
@@ -425,7 +434,22 @@ class _BusyError(Exception):
     """The call was not made: too many earlier ones are still running."""
 
 
-_abandoned: Counter[str] = Counter()
+def _counted_as(source: HydrationSource, request: SourceRequest) -> tuple[Hashable, Hashable]:
+    """Return what a late call counts for: its source in this namespace, and the source's code.
+
+    A source is known by its memory, its method's object, or else its function; other conversations
+    have sources of the same name.
+    """
+    run: Any = source.run
+    owner = run.__self__ if isinstance(run, MethodType) else run
+    while isinstance(run, (partial, MethodType)):
+        run = run.func if isinstance(run, partial) else run.__func__
+    plain = inspect.unwrap(run) if isinstance(run, FunctionType) else run
+    code = plain.__code__ if isinstance(plain, FunctionType) else type(plain)
+    return (id(source.memory or owner), code, request.namespace), code
+
+
+_abandoned: Counter[Hashable] = Counter()
 _lock = ForkSafeLock()
 
 if hasattr(os, "register_at_fork"):  # Windows does not fork
