@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import Memory, validate
 from rehydrate.agent import Interpreter
-from rehydrate.context import Context, ContextJIT, Threads
+from rehydrate.context import Context, ContextJIT, Threads, retriever
 from rehydrate.context.tool_calls import REQUEST
 from rehydrate.errors import (
     InvalidArgumentError,
@@ -528,6 +528,19 @@ def test_the_model_finds_what_was_said_in_other_threads(where):
         again = call("q2", "request_context", query="who paints the blue crane red")
         now.add({"role": "user", "content": [jit.handle(asked["content"][0])]}, again)
         assert "Petra" in jit.handle(again["content"][0])["content"]
+
+
+def test_a_thread_that_is_too_large_to_search_hides_no_other_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(retriever, "_MAX_OTHER_BYTES", 20_000)
+    with Threads.open(tmp_path / "t.db", namespace="alice") as threads:
+        Context(threads=threads, thread="small").add(user("The mooring code is 55-GHI."))
+        Context(threads=threads, thread="large").add(user("rope " * 5_000))
+        now = Context(threads=threads, thread="now")
+        now.prompt("Hello.")
+        asked = call("q1", "request_context", query="mooring code")["content"][0]
+        answer = ContextJIT(now).answer(asked)
+        assert "55-GHI" in answer.content
+        assert "1 of 2 other threads" in " ".join(answer.degraded)
 
 
 @pytest.mark.parametrize("depth", [100, 400, 3_000])

@@ -33,7 +33,7 @@ from rehydrate.prompt.section import FULL_TRUST, Section
 from rehydrate.prompt.sources import as_list, is_memory, memory_numbers, numbered, sources_of
 from rehydrate.prompt.sources.conversation import Hidden, PartlyShown, conversation, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
-from rehydrate.prompt.sources.source import HydrationSource
+from rehydrate.prompt.sources.source import Found, HydrationSource
 from rehydrate.prompt.splicing import Spliced, VisibleText, splice, visible_items
 
 if TYPE_CHECKING:
@@ -125,14 +125,13 @@ class Retriever:
         log = thread.log
         if log is not None:
             others = OtherConversations(log, thread.entries)
-            sources.append(
-                conversation(
-                    Hidden(others.entries, LOOKUPS),
-                    name="threads",
-                    max_tokens=BUDGET_FACTOR * budget_tokens,
-                    place=others.place,
-                )
+            search = conversation(
+                Hidden(others.entries, LOOKUPS),
+                name="threads",
+                max_tokens=BUDGET_FACTOR * budget_tokens,
+                place=others.place,
             )
+            sources.append(replace(search, run=lambda request: others.noted(search.run(request))))
         numbers = memory_numbers(each)
         for one in each:
             if is_memory(one):
@@ -340,7 +339,8 @@ _InPart = tuple[int | str, Any, Callable[[], Iterable[PartlyShown]]]
 
 
 _MAX_OTHER_BYTES = 8_000_000
-"""Maximum bytes of the threads that are searched, the last changed first: about a second."""
+"""Maximum bytes of the threads that are searched, the last changed first: about a second. One that
+does not fit is left out."""
 
 
 class OtherConversations:
@@ -358,6 +358,7 @@ class OtherConversations:
         self._threads: dict[str, tuple[ThreadRow, Stored]] = {}
         self._read: tuple[History, list[datetime]] = (History(format=own.format), [])
         self._places: list[str] = []
+        self._left_out = 0
 
     def entries(self) -> tuple[History, Sequence[datetime]]:
         """Return the entries and their times; the same objects until a thread changes."""
@@ -373,16 +374,27 @@ class OtherConversations:
         """Return the name of an entry: its thread and its number there."""
         return self._places[index]
 
+    def noted(self, found: Found) -> Found:
+        """Return what was found, with a note if threads were left out."""
+        if not self._left_out:
+            return found
+        note = (
+            f"threads: {self._left_out} of {len(self._found)} other threads were left out: at most "
+            f"{_MAX_OTHER_BYTES:,} bytes are searched"
+        )
+        return found._replace(degraded=(*found.degraded, note))
+
     def _take(self, found: Sequence[ThreadRow]) -> None:
         """Read the threads that changed, and put all of them together."""
         known, self._threads = self._threads, {}
         said: list[StoredEntry] = []
         places: list[str] = []
-        left = _MAX_OTHER_BYTES
+        left, left_out = _MAX_OTHER_BYTES, 0
         for row in found:
             name, size = row[0], row[4]
             if size > left:
-                break
+                left_out += 1
+                continue
             left -= size
             before = known.get(name)
             if before is None or before[0] != row:
@@ -398,7 +410,7 @@ class OtherConversations:
         entries = Entries(self._own.format)
         entries.restore(said)
         times = [datetime.fromtimestamp(each.time, UTC) for each in said]
-        self._places = places
+        self._places, self._left_out = places, left_out
         self._read = entries.at_indices(range(len(entries))), times
 
 
