@@ -10,8 +10,6 @@ from rehydrate._native import unicode_inside
 from rehydrate.agent.sdk import SdkModel
 from rehydrate.agent.sdk_answers import (
     EventStream,
-    malformed_as_provider_errors,
-    sdk_errors_as_provider_errors,
     unreadable_answer,
 )
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
@@ -87,6 +85,8 @@ class GeminiModel(SdkModel):
     async def _send(self, send: Any, arguments: Mapping[str, Any]) -> Any:
         try:
             return await super()._send(send, arguments)
+        except RecursionError as error:  # of the answer: its types refuse such a request
+            raise unreadable_answer(self._provider, str(error)) from error
         except ValueError as error:  # its types refuse the answer or, before that, the request
             if getattr(error, "title", "") == "GenerateContentResponse":
                 raise unreadable_answer(self._provider, str(error)) from error
@@ -103,13 +103,7 @@ class GeminiModel(SdkModel):
         async def advance() -> dict[str, Any]:
             nonlocal first
             chunk, first = first, None
-            if chunk is None:
-                with (
-                    malformed_as_provider_errors(self._provider),
-                    sdk_errors_as_provider_errors(self._provider),
-                ):
-                    chunk = await anext(stream)
-            return _dumped(chunk)
+            return _dumped(await anext(stream) if chunk is None else chunk)
 
         return EventStream(self._provider, advance, stream.aclose)
 

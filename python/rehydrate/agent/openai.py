@@ -18,6 +18,7 @@ from rehydrate.agent.sdk_answers import (
     EventStream,
     ResponseStream,
     malformed_as_provider_errors,
+    reading_an_answer,
     unreadable_answer,
 )
 from rehydrate.cost.prices import Usage
@@ -135,7 +136,9 @@ class OpenAIResponsesModel(OpenAIModel):
         given = {name: arguments[name] for name in _COMPACTED if name in arguments}
 
         async def compact(resource: Any, arguments: Mapping[str, Any]) -> Any:
-            return (await resource.with_raw_response.compact(**arguments)).http_response.json()
+            raw = await resource.with_raw_response.compact(**arguments)
+            with reading_an_answer(self._provider):
+                return raw.http_response.json()
 
         body = await self._send(compact, given)
         with malformed_as_provider_errors(self._provider):

@@ -22,6 +22,7 @@ from rehydrate.agent.model import OnText, Reply, check_compiled_for
 from rehydrate.agent.sdk_answers import (
     EventStream,
     malformed_as_provider_errors,
+    reading_an_answer,
     sdk_errors_as_provider_errors,
     unreadable_answer,
 )
@@ -327,7 +328,9 @@ class SdkModel(ABC):
 
     async def _whole(self, resource: Any, arguments: Mapping[str, Any]) -> Any:
         """Send a request and return the body of its answer."""
-        return (await resource.with_raw_response.create(**arguments)).http_response.json()
+        raw = await resource.with_raw_response.create(**arguments)
+        with reading_an_answer(self._provider):
+            return raw.http_response.json()
 
     @abstractmethod
     def _make_client(self) -> Any:

@@ -40,8 +40,15 @@ def malformed_as_provider_errors(provider: str) -> Iterator[None]:
     """Raise ProviderUnavailableError if the answer that this block reads has a wrong shape."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise unreadable_answer(provider, error_text(error)) from error
+
+
+@contextmanager
+def reading_an_answer(provider: str) -> Iterator[None]:
+    """Raise a ProviderError for whatever an SDK, or its JSON, raises where it reads an answer."""
+    with malformed_as_provider_errors(provider), sdk_errors_as_provider_errors(provider):
+        yield
 
 
 def unreadable_answer(provider: str, problem: str) -> ProviderUnavailableError:
@@ -72,7 +79,7 @@ class EventStream:
 
     async def __anext__(self) -> dict[str, Any]:
         """Return the next event; raise ProviderError for one that reports an error."""
-        with sdk_errors_as_provider_errors(self._provider):
+        with reading_an_answer(self._provider):
             event = await self._advance()
         if event is None:
             raise StopAsyncIteration

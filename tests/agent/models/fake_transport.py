@@ -22,6 +22,9 @@ REQUESTS = {
     "bedrock": {"messages": [{"role": "user", "content": [{"text": "Hi."}]}]},
 }
 
+UNREADABLE = (b"[" * 100_000, b'{"a": ' + b"9" * 5_000 + b"}")
+"""JSON that Python's own parser refuses: nested too deep, a number with too many digits."""
+
 
 def prompt(provider, **request):
     segments = (Segment("history[0]", "message", 7, "d1", "static"),)

@@ -4,6 +4,7 @@ import time
 from email.utils import formatdate
 from typing import Any, ClassVar
 
+import anyio
 import pytest
 
 from rehydrate._native import error_from_body, provider_error
@@ -14,7 +15,15 @@ from rehydrate.errors import (
     RateLimitError,
     RequestRefusedError,
 )
-from tests.agent.models.fake_transport import FakeTransport, ask, httpx, prompt, refusal, sse
+from tests.agent.models.fake_transport import (
+    UNREADABLE,
+    FakeTransport,
+    ask,
+    httpx,
+    prompt,
+    refusal,
+    sse,
+)
 
 MODELS = {
     "anthropic": (AnthropicModel, "anthropic"),
@@ -341,3 +350,23 @@ def test_a_mistake_in_the_options_is_no_failure_of_the_provider(provider):
     model = kind("x", client=FakeTransport().client(sdk), colour="blue")
     with pytest.raises(TypeError, match="colour"):
         ask(model, prompt(provider))
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+@pytest.mark.parametrize("on_text", [None, print])
+@pytest.mark.parametrize("provider", sorted(MODELS))
+def test_json_that_python_cannot_read_is_no_answer(provider, on_text, body):
+    kind = "application/json" if on_text is None else "text/event-stream"
+    event = b"event: message_start\ndata: " + body + b"\n\n"
+    content = body if on_text is None else event
+    answer = httpx.Response(200, content=content, headers={"content-type": kind})
+    found = failure(provider, answer, ProviderUnavailableError, on_text=on_text)
+    assert "what it sent cannot be read" in found.message
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_a_compaction_that_python_cannot_read_is_no_answer(body):
+    transport = FakeTransport(httpx.Response(200, content=body))
+    model = OpenAIResponsesModel("x", client=transport.client("openai"))
+    with pytest.raises(ProviderUnavailableError, match="cannot be read"):
+        anyio.run(model.compact, prompt("openai_responses"))

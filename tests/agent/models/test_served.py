@@ -16,7 +16,7 @@ from rehydrate.errors import (
     RequestRefusedError,
 )
 from tests.agent.models import test_bedrock, test_gemini
-from tests.agent.models.fake_transport import ask, prompt
+from tests.agent.models.fake_transport import UNREADABLE, ask, prompt
 from tests.agent.models.served import (  # noqa: F401  a fixture
     MODELS,
     REFUSALS,
@@ -130,6 +130,16 @@ def test_a_stream_that_ends_early_is_an_error_and_never_half_an_answer(provider)
             provider, stream(provider, listed[:count]), ProviderUnavailableError, on_text=print
         )
         assert "ended before the answer was whole" in found.message
+
+
+@pytest.mark.parametrize(
+    ("provider", "on_text"), [("bedrock", None), ("gemini", None), ("gemini", print)]
+)
+def test_json_that_is_nested_too_deep_is_no_answer(provider, on_text):
+    body = UNREADABLE[0] if on_text is None else b"data: " + UNREADABLE[0] + b"\r\n\r\n"
+    answer = Answer(200, (body,), is_stream=on_text is not None)
+    found = failure(provider, answer, ProviderUnavailableError, on_text=on_text)
+    assert "what it sent cannot be read" in found.message
 
 
 @pytest.mark.parametrize("on_text", LISTENERS)
