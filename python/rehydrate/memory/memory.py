@@ -189,11 +189,14 @@ class Memory(Closing):
         instead = "found without it until rebuild()"
         if vectors is None:
             vectors = self._embedding.embed([item.text for item in items], instead)
-        found = self._embedding.in_space(vectors, self._store, where)
-        added = self._store.add(items, namespace=where, vectors=found)
-        if found is None and not self._embedding.is_builtin:
-            added = [one._replace(embedded=False) for one in added]
-        return added
+
+        def write(found: Vectors | None) -> builtins.list[Added]:
+            added = self._store.add(items, namespace=where, vectors=found)
+            if found is None and not self._embedding.is_builtin:
+                added = [one._replace(embedded=False) for one in added]
+            return added
+
+        return self._embedding.offer(vectors, self._store, where, write)
 
     def as_stored(self, item: MemoryItem) -> MemoryItem:
         """Return the item as `add` would store it: without its secrets."""
@@ -244,10 +247,13 @@ class Memory(Closing):
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and query.strip():
             vectors = self._embedding.embed([query], "searched with the built-in model")
-        vectors = self._embedding.in_space(vectors, self._store, where)
-        return self._store.search(
-            query, count, namespace=where, fusion=way, vectors=vectors, **checked
-        )
+
+        def look(found: Vectors | None) -> builtins.list[Hit]:
+            return self._store.search(
+                query, count, namespace=where, fusion=way, vectors=found, **checked
+            )
+
+        return self._embedding.offer(vectors, self._store, where, look)
 
     def recall(
         self,
@@ -271,10 +277,13 @@ class Memory(Closing):
             queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
             vectors = self._embedding.embed(queries, "compared by the built-in model")
-        vectors = self._embedding.in_space(vectors, self._store, where)
-        if vectors is None and not queries:
-            return [[] for _ in texts]
-        return self._store.recall(queries, count, namespace=where, vectors=vectors)
+
+        def look(found: Vectors | None) -> builtins.list[builtins.list[Recalled]]:
+            if found is None and not queries:
+                return [[] for _ in texts]
+            return self._store.recall(queries, count, namespace=where, vectors=found)
+
+        return self._embedding.offer(vectors, self._store, where, look)
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
         """Remove items and their text; return how many there were."""
@@ -298,7 +307,6 @@ class Memory(Closing):
         """
         where = self._where("purge", namespace)
         checked_purge(source, thread, everything)
-        self._embedding.forget_space(where)
         return self._store.purge(
             namespace=where,
             source=self._redacted_name(source),
@@ -427,7 +435,6 @@ class Memory(Closing):
                 f"{type(self._store).__name__} has no drop_vectors; export_items, "
                 "purge and import_items do the same"
             )
-        self._embedding.forget_space(where)
         dropped: int = drop(namespace=where)
         return dropped
 
