@@ -44,7 +44,8 @@ class Embedding:
                 "embedder has no name for its vector space, and a memory outlives this process; "
                 'pass rehydrate.Embedder(function, space="the-model-v1")'
             )
-        self._troubles: tuple[str, ...] = ()
+        # By namespace; under None those of all of them.
+        self._troubles: dict[str | None, tuple[str, ...]] = {}
         self._others: dict[str, str] = {}  # by namespace: what it held when ours was refused
 
     @property
@@ -52,12 +53,11 @@ class Embedding:
         """Return whether the memory uses only the store's own model."""
         return self._model is None
 
-    @property
-    def troubles(self) -> tuple[str, ...]:
-        """The failures, each once, the newest last."""
-        return self._troubles
+    def troubles(self, namespace: str | None) -> tuple[str, ...]:
+        """Return the failures in a namespace, or in all, each once, the newest last."""
+        return self._troubles.get(namespace, ())
 
-    def embed(self, texts: Sequence[str], instead: str) -> Vectors | None:
+    def embed(self, texts: Sequence[str], namespace: str, instead: str) -> Vectors | None:
         """Return a vector for each text; None if there is no model or it gave no vector at all.
 
         `instead` completes the warning: it says what happens to a text without a vector.
@@ -70,8 +70,9 @@ class Embedding:
         if attempt.troubles:
             reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
             self._note(
+                namespace,
                 f"embedder: {'; '.join(attempt.troubles)}; "
-                f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}"
+                f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}",
             )
         return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
 
@@ -102,9 +103,10 @@ class Embedding:
             self._others.pop(namespace, None)
             return done
         self._note(
+            namespace,
             f"embedder: its space is {vectors.space!r}, and namespace {namespace!r} holds vectors "
             f"of {held!r}; the built-in model does the work. To change the model: drop_vectors(), "
-            "then rebuild()"
+            "then rebuild()",
         )
         return call(None)
 
@@ -117,7 +119,7 @@ class Embedding:
         for start in range(0, len(items), _BATCH):
             batch = items[start : start + _BATCH]
             handles = [item.handle for item in batch]
-            vectors = self.embed([item.text for item in batch], "found without it")
+            vectors = self.embed([item.text for item in batch], namespace, "found without it")
 
             def give(found: Vectors | None, handles: list[str] = handles) -> None:
                 if found is not None:
@@ -150,6 +152,7 @@ class Embedding:
         assert model is not None
         return model.space
 
-    def _note(self, trouble: str) -> None:
-        kept = [one for one in self._troubles if one != trouble]
-        self._troubles = (*kept, trouble)[-_TROUBLES_KEPT:]
+    def _note(self, namespace: str, trouble: str) -> None:
+        for whose in (namespace, None):
+            kept = [one for one in self.troubles(whose) if one != trouble]
+            self._troubles[whose] = (*kept, trouble)[-_TROUBLES_KEPT:]

@@ -162,8 +162,14 @@ class Memory(Closing):
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """Failures since it was opened, and what was done instead; the newest last."""
-        return (*getattr(self._store, "degraded", ()), *self._embedding.troubles)
+        """Failures since it was opened, and what was done instead; the newest last.
+
+        A memory that is confined to a namespace knows those of its own namespace only.
+        """
+        return self._degraded(None if self._owns_store else self._namespace)
+
+    def _degraded(self, namespace: str | None) -> tuple[str, ...]:
+        return (*getattr(self._store, "degraded", ()), *self._embedding.troubles(namespace))
 
     @property
     def redactor(self) -> Redactor | None:
@@ -188,7 +194,7 @@ class Memory(Closing):
         items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
         if vectors is None:
-            vectors = self._embedding.embed([item.text for item in items], instead)
+            vectors = self._embedding.embed([item.text for item in items], where, instead)
 
         def write(found: Vectors | None) -> builtins.list[Added]:
             added = self._store.add(items, namespace=where, vectors=found)
@@ -246,7 +252,7 @@ class Memory(Closing):
         way = checked_fusion(fusion)
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and query.strip():
-            vectors = self._embedding.embed([query], "searched with the built-in model")
+            vectors = self._embedding.embed([query], where, "searched with the built-in model")
 
         def look(found: Vectors | None) -> builtins.list[Hit]:
             return self._store.search(
@@ -276,7 +282,7 @@ class Memory(Closing):
         if queries is None or not all(isinstance(text, str) for text in queries):
             queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
-            vectors = self._embedding.embed(queries, "compared by the built-in model")
+            vectors = self._embedding.embed(queries, where, "compared by the built-in model")
 
         def look(found: Vectors | None) -> builtins.list[builtins.list[Recalled]]:
             if found is None and not queries:
@@ -286,7 +292,10 @@ class Memory(Closing):
         return self._embedding.offer(vectors, self._store, where, look)
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
-        """Remove items and their text; return how many there were."""
+        """Remove items and return how many there were.
+
+        The bytes of their texts may stay on the disk until the next `purge` of the namespace.
+        """
         where = self._where("forget", namespace)
         return self._store.forget(checked_handles(handles), namespace=where)
 
@@ -300,6 +309,9 @@ class Memory(Closing):
     ) -> int:
         """Remove all of a source, all of a thread, or everything in the namespace, from the disk
         too.
+
+        What items of the namespace that were forgotten, had expired or were beyond its limits left
+        on the disk is removed with it.
 
         Raises PurgeIncompleteError, which lists files with traces that could not be removed, and
         StoreBusyError if others use the file all the time. In both cases purge again. Returns
@@ -396,11 +408,11 @@ class Memory(Closing):
         return add_items(other, items, where)
 
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
-        """Return figures of the namespace, and failures since the memory was opened."""
+        """Return figures of the namespace, and its failures since the memory was opened."""
         from dataclasses import replace
 
         where = self._where("stats", namespace)
-        return replace(self._store.stats(namespace=where), degraded=self.degraded)
+        return replace(self._store.stats(namespace=where), degraded=self._degraded(where))
 
     def namespaces(self) -> Sequence[str]:
         """Return the namespaces in alphabetical order; a bound memory sees only its own."""
