@@ -81,17 +81,17 @@ class Embedding:
         vectors: Vectors | None,
         store: MemoryStore,
         namespace: str,
-        call: Callable[[Vectors | None], T],
+        call: Callable[..., T],
     ) -> T:
-        """Return ``call(vectors)``; if the namespace holds another space, note it, call without.
+        """Return ``call(vectors=vectors)``, or with None if the namespace holds another space.
 
         The store's refusal says so: other memories may bind a namespace to a model at any time.
         """
         if vectors is None:
-            return call(None)
+            return call(vectors=None)
         check_type("vectors", vectors, Vectors, "pass rehydrate.memory.Vectors(space, rows)")
         try:
-            done = call(vectors)
+            done = call(vectors=vectors)
         except InvalidArgumentError:
             held = self._others.get(namespace)
             if held in {None, vectors.space}:
@@ -108,7 +108,7 @@ class Embedding:
             f"of {held!r}; the built-in model does the work. To change the model: drop_vectors(), "
             "then rebuild()",
         )
-        return call(None)
+        return call(vectors=None)
 
     def add_vectors(self, store: MemoryStore, namespace: str) -> None:
         """Give the store a vector for each item; nothing if the built-in model does the work."""
@@ -121,9 +121,9 @@ class Embedding:
             handles = [item.handle for item in batch]
             vectors = self.embed([item.text for item in batch], namespace, "found without it")
 
-            def give(found: Vectors | None, handles: list[str] = handles) -> None:
-                if found is not None:
-                    set_vectors(handles, found, namespace=namespace)
+            def give(*, vectors: Vectors | None, handles: list[str] = handles) -> None:
+                if vectors is not None:
+                    set_vectors(handles, vectors, namespace=namespace)
 
             self.offer(vectors, store, namespace, give)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 
@@ -196,9 +197,9 @@ class Memory(Closing):
         if vectors is None:
             vectors = self._embedding.embed([item.text for item in items], where, instead)
 
-        def write(found: Vectors | None) -> builtins.list[Added]:
-            added = self._store.add(items, namespace=where, vectors=found)
-            if found is None and not self._embedding.is_builtin:
+        def write(vectors: Vectors | None) -> builtins.list[Added]:
+            added = self._store.add(items, namespace=where, vectors=vectors)
+            if vectors is None and not self._embedding.is_builtin:
                 added = [one._replace(embedded=False) for one in added]
             return added
 
@@ -253,12 +254,7 @@ class Memory(Closing):
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and query.strip():
             vectors = self._embedding.embed([query], where, "searched with the built-in model")
-
-        def look(found: Vectors | None) -> builtins.list[Hit]:
-            return self._store.search(
-                query, count, namespace=where, fusion=way, vectors=found, **checked
-            )
-
+        look = partial(self._store.search, query, count, namespace=where, fusion=way, **checked)
         return self._embedding.offer(vectors, self._store, where, look)
 
     def recall(
@@ -283,13 +279,9 @@ class Memory(Closing):
             queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
             vectors = self._embedding.embed(queries, where, "compared by the built-in model")
-
-        def look(found: Vectors | None) -> builtins.list[builtins.list[Recalled]]:
-            if found is None and not queries:
-                return [[] for _ in texts]
-            return self._store.recall(queries, count, namespace=where, vectors=found)
-
-        return self._embedding.offer(vectors, self._store, where, look)
+        look = partial(self._store.recall, queries, count, namespace=where)
+        # Without texts, vectors of another space find nothing.
+        return self._embedding.offer(vectors, self._store, where, look) or [[] for _ in texts]
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
         """Remove items and return how many there were.
