@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Transaction;
 
-use super::namespace::{Namespace, Role, UNNAMED, find_name};
+use super::namespace::{Namespace, Role, find_name};
 use super::problem::{self, Attempt};
 use super::segments::{self, FileName};
 use super::threads;
@@ -42,7 +42,7 @@ pub(super) fn purge(transaction: &Transaction<'_>, name: &str, what: &Purge, now
 
 /// Note that deleted texts left traces, which the next purge of anything removes. Whoever deletes a text calls this.
 ///
-/// `clock.traces` counts these notes, and is negative while none of them stands: so no number comes twice.
+/// `clock.traces` counts these notes, and is negative once they were erased: no number comes twice.
 pub(super) fn note_traces(transaction: &Transaction<'_>) -> Attempt<()> {
     transaction.prepare_cached("UPDATE clock SET traces = abs(traces) + 1")?.execute([])?;
     Ok(())
@@ -101,16 +101,15 @@ fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) ->
     let files = segments::names_in(&mut delete, [id])?;
     // No file is left that they are about.
     let deleted = transaction.execute("DELETE FROM tombstones WHERE namespace = ?1", [id])?;
-    let is_named = number.is_some_and(|number| number != UNNAMED);
-    if deleted == 0 && !is_named {
-        return Ok(None);
-    }
-    transaction.execute(
+    let names = transaction.execute(
         "DELETE FROM names WHERE namespace = ?1 AND id NOT IN (SELECT source FROM items WHERE namespace = ?1 \
          UNION SELECT kind FROM items WHERE namespace = ?1 UNION SELECT session FROM items WHERE namespace = ?1 \
          UNION SELECT tool FROM items WHERE namespace = ?1 UNION SELECT principal FROM items WHERE namespace = ?1)",
         [id],
     )?;
+    if deleted + names == 0 {
+        return Ok(None);
+    }
     writing.namespace.pruned = writing.namespace.sequence;
     writing.namespace.generation += 1;
     writing.finish()?;
