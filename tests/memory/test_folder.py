@@ -219,6 +219,43 @@ def test_secrets_in_notes_are_taken_out_and_the_file_counts_as_unchanged(
     assert "a.md" in memory.sync_folder(folder).unchanged
 
 
+def test_a_note_with_a_secret_in_its_name_stays_however_often_it_is_synced(
+    memory: Memory, folder: Path
+):
+    write(folder, "password=hunter2abcX.md", "# Login\n\nThe staging port is 8443 today.\n")
+    memory.sync_folder(folder)
+    before = held(memory)
+    assert "hunter2" not in str(memory.list())
+    for _ in range(3):
+        report = memory.sync_folder(folder)
+        assert (report.chunks_added, report.chunks_removed) == (0, 0)
+        assert "password=hunter2abcX.md" in report.unchanged
+    assert held(memory) == before
+
+
+def test_files_whose_names_differ_in_a_secret_only_are_all_kept(memory: Memory, folder: Path):
+    one, other = "password=hunter2abcX.md", "password=tango7defY.md"
+    write(folder, one, "Staging is 8443.\n")
+    write(folder, other, "Production is 443.\n")
+    report = memory.sync_folder(folder)
+    assert {one, other} <= set(report.added)
+    before = held(memory)
+    (source,) = {item.source for item in memory.list() if "password" in item.source}
+    texts = {item.text.strip() for item in memory.list(sources=[source])}
+    assert texts == {"Staging is 8443.", "Production is 443."}
+    memory.sync_folder(folder)
+    assert held(memory) == before
+    (folder / other).write_bytes(b"\0")
+    report = memory.sync_folder(folder)
+    assert (held(memory), [one.path for one in report.refused]) == (before, [other])
+    (folder / other).unlink()
+    assert memory.sync_folder(folder).chunks_removed == 1
+    (gone,) = before.items() - held(memory).items()
+    assert gone[1].strip() == "Production is 443."
+    (folder / one).unlink()
+    assert memory.sync_folder(folder).removed == (source.removeprefix("notes/"),)
+
+
 def test_the_report_says_it_in_one_line(memory: Memory, folder: Path):
     assert str(memory.sync_folder(folder)) == (
         "4 added, 0 changed, 0 removed, 0 unchanged, 0 refused; 5 chunks new, 0 gone"

@@ -286,6 +286,26 @@ def test_an_embedder_that_fails_is_done_without_and_that_is_said(opened: Any):
     assert memory.stats().degraded == memory.degraded
 
 
+def test_a_tenant_is_told_of_troubles_in_its_own_namespace_only(tmp_path: Path):
+    model = Flaky()
+    path = tmp_path / "m.db"
+    with Memory.open(path, embedder=Embedder(model, space="flaky-g")) as memory:
+        memory.add("a zebra", namespace="alice")
+    with Memory.open(path, embedder=Embedder(model, space="flaky-h")) as memory:
+        alice, bob = memory.within("alice"), memory.within("bob")
+        alice.search("zebra")
+        model.fails = True
+        bob.search("apple")
+        (of_alice,), (of_bob,) = alice.degraded, bob.degraded
+        assert "namespace 'alice' holds vectors of 'flaky-g'" in of_alice
+        assert "ConnectionError" in of_bob
+        assert memory.degraded == (of_alice, of_bob)
+        for name, own in (("alice", of_alice), ("bob", of_bob)):
+            assert memory.within(name).stats().degraded == (own,)
+            assert memory.stats(namespace=name).degraded == (own,)
+        assert memory.within("carol").degraded == memory.stats(namespace="carol").degraded == ()
+
+
 def test_a_rebuild_gives_vectors_to_what_has_none(tmp_path: Path):
     model = Flaky()
     options: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from rehydrate import Embedder, Memory
 from rehydrate.errors import InvalidArgumentError
 from tests.memory.plain import PlainStore
+from tests.postgres_server import borrow_database, give_back
 
 TEXTS = ["the violin costs eight hundred", "staging listens on port 8443", "Anna prefers tea"]
 
@@ -60,6 +62,62 @@ def test_another_model_takes_over_and_nothing_else_changes(tmp_path: Path):
         assert memory.drop_vectors() == len(TEXTS)
         assert memory.drop_vectors() == 0
         assert memory.search("violin", 1)[0].item.text == TEXTS[0]
+
+
+@pytest.fixture(params=["local", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Return the path of a file, or the URL of a server."""
+    if request.param == "local":
+        yield str(tmp_path / "memory.db")
+    else:
+        url = borrow_database(request.getfixturevalue("postgres_server"))
+        yield url
+        give_back(url)
+
+
+def answers(memory: Memory) -> list[object]:
+    """Return what each call that takes vectors says of a memory with the first of the texts."""
+    return [
+        memory.add(TEXTS[0])[0].embedded,
+        [hit.item.text for hit in memory.search("violin", 1)],
+        [row[0].handle for row in memory.recall(["violin"], 1)] == [memory.list()[-1].handle],
+    ]
+
+
+@pytest.mark.parametrize("dimensions", [16, 8])
+def test_a_model_that_another_memory_chose_meanwhile_fails_no_call(place: str, dimensions: int):
+    with (
+        Memory.open(place, namespace="a", embedder=model("one", 16)) as one,
+        Memory.open(place, namespace="a", embedder=model("two", dimensions)) as two,
+    ):
+        assert one.search("violin") == one.recall(["violin"])[0] == []
+        two.add(TEXTS)
+        said = "its space is 'one', and namespace 'a' holds vectors of 'two'"
+        assert answers(one)[1:] == [[TEXTS[0]], True]
+        assert [said in trouble for trouble in one.degraded] == [True]
+        assert not one.add("a fourth text")[0].embedded
+        # Another memory changes the model: this one's fits now, and the other's does not.
+        with Memory.open(place, namespace="a", embedder=model("one", 16)) as third:
+            third.drop_vectors()
+            assert third.rebuild() == 4
+        assert one.recall(np.ones((1, 16), dtype=np.float32), 1) != [[]]
+        assert one.add("a fifth text")[0].embedded
+        assert two.degraded == ()
+        assert answers(two)[1:] == [[TEXTS[0]], True]
+        assert [trouble.split("'")[1] for trouble in two.degraded] == ["two"]
+        assert two.rebuild() == 5
+        # And once more: what was refused before is known, and the note is of today.
+        one.drop_vectors()
+        two.rebuild()
+        assert (one.stats().vector_space, len(two.degraded)) == ("two", 1)
+        assert answers(two)[1:] == [[TEXTS[0]], True]
+
+
+def test_vectors_that_are_wrong_in_themselves_are_still_refused(place: str):
+    with Memory.open(place, namespace="a", embedder=model("one", 16)) as memory:
+        memory.add(TEXTS)
+        with pytest.raises(InvalidArgumentError, match="4 components"):
+            memory.recall(np.ones((1, 4), dtype=np.float32))
 
 
 def test_a_store_without_it_says_what_to_do_instead():

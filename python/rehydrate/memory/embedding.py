@@ -5,8 +5,8 @@ The built-in model takes over where the embedder fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rehydrate._check import check_type
 from rehydrate.embedding.choice import model_of
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rehydrate.embedding.protocol import Model
     from rehydrate.memory.store import MemoryStore
 
+
+T = TypeVar("T")
 
 _TROUBLES_KEPT = 20
 _BATCH = 1_000
@@ -42,20 +44,20 @@ class Embedding:
                 "embedder has no name for its vector space, and a memory outlives this process; "
                 'pass rehydrate.Embedder(function, space="the-model-v1")'
             )
-        self._troubles: tuple[str, ...] = ()
-        self._spaces: dict[str, str] = {}  # by namespace, as the store has it
+        # By namespace; under None those of all of them.
+        self._troubles: dict[str | None, tuple[str, ...]] = {}
+        self._others: dict[str, str] = {}  # by namespace: what it held when ours was refused
 
     @property
     def is_builtin(self) -> bool:
         """Return whether the memory uses only the store's own model."""
         return self._model is None
 
-    @property
-    def troubles(self) -> tuple[str, ...]:
-        """The failures, each once, the newest last."""
-        return self._troubles
+    def troubles(self, namespace: str | None) -> tuple[str, ...]:
+        """Return the failures in a namespace, or in all, each once, the newest last."""
+        return self._troubles.get(namespace, ())
 
-    def embed(self, texts: Sequence[str], instead: str) -> Vectors | None:
+    def embed(self, texts: Sequence[str], namespace: str, instead: str) -> Vectors | None:
         """Return a vector for each text; None if there is no model or it gave no vector at all.
 
         `instead` completes the warning: it says what happens to a text without a vector.
@@ -68,35 +70,45 @@ class Embedding:
         if attempt.troubles:
             reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
             self._note(
+                namespace,
                 f"embedder: {'; '.join(attempt.troubles)}; "
-                f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}"
+                f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}",
             )
         return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
 
-    def in_space(
-        self, vectors: Vectors | None, store: MemoryStore, namespace: str
-    ) -> Vectors | None:
-        """Return the vectors if the namespace holds their space or none yet; else note it, return
-        None."""
+    def offer(
+        self,
+        vectors: Vectors | None,
+        store: MemoryStore,
+        namespace: str,
+        call: Callable[..., T],
+    ) -> T:
+        """Return ``call(vectors=vectors)``, or with None if the namespace holds another space.
+
+        The store's refusal says so: other memories may bind a namespace to a model at any time.
+        """
         if vectors is None:
-            return None
+            return call(vectors=None)
         check_type("vectors", vectors, Vectors, "pass rehydrate.memory.Vectors(space, rows)")
-        if namespace not in self._spaces:
-            in_store = store.stats(namespace=namespace).vector_space
-            self._spaces[namespace] = in_store or vectors.space
-        held = self._spaces[namespace]
-        if vectors.space == held:
-            return vectors
+        try:
+            done = call(vectors=vectors)
+        except InvalidArgumentError:
+            held = self._others.get(namespace)
+            if held in {None, vectors.space}:
+                held = store.stats(namespace=namespace).vector_space
+            if held is None or held == vectors.space:
+                raise
+            self._others[namespace] = held
+        else:
+            self._others.pop(namespace, None)
+            return done
         self._note(
+            namespace,
             f"embedder: its space is {vectors.space!r}, and namespace {namespace!r} holds vectors "
             f"of {held!r}; the built-in model does the work. To change the model: drop_vectors(), "
-            "then rebuild()"
+            "then rebuild()",
         )
-        return None
-
-    def forget_space(self, namespace: str) -> None:
-        """Ask the store again which space the namespace holds: its vectors are being removed."""
-        self._spaces.pop(namespace, None)
+        return call(vectors=None)
 
     def add_vectors(self, store: MemoryStore, namespace: str) -> None:
         """Give the store a vector for each item; nothing if the built-in model does the work."""
@@ -106,10 +118,14 @@ class Embedding:
         items = store.list(namespace=namespace, limit=None)
         for start in range(0, len(items), _BATCH):
             batch = items[start : start + _BATCH]
-            vectors = self.embed([item.text for item in batch], "found without it")
-            vectors = self.in_space(vectors, store, namespace)
-            if vectors is not None:
-                set_vectors([item.handle for item in batch], vectors, namespace=namespace)
+            handles = [item.handle for item in batch]
+            vectors = self.embed([item.text for item in batch], namespace, "found without it")
+
+            def give(*, vectors: Vectors | None, handles: list[str] = handles) -> None:
+                if vectors is not None:
+                    set_vectors(handles, vectors, namespace=namespace)
+
+            self.offer(vectors, store, namespace, give)
 
     def rows(self, rows: Any) -> Vectors:
         """Check rows of vectors that the caller computed with this same model."""
@@ -136,6 +152,7 @@ class Embedding:
         assert model is not None
         return model.space
 
-    def _note(self, trouble: str) -> None:
-        kept = [one for one in self._troubles if one != trouble]
-        self._troubles = (*kept, trouble)[-_TROUBLES_KEPT:]
+    def _note(self, namespace: str, trouble: str) -> None:
+        for whose in (namespace, None):
+            kept = [one for one in self.troubles(whose) if one != trouble]
+            self._troubles[whose] = (*kept, trouble)[-_TROUBLES_KEPT:]

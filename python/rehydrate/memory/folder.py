@@ -100,13 +100,12 @@ def sync_folder(
         raise InvalidArgumentError(f"label is {label!r}; pass a name for the folder")
 
     sync = _Sync(memory, namespace, name, as_stored)
+    notes: dict[str, dict[str, tuple[Path, str]]] = {}
     for file, inside in files_in(root):
-        found = read_note(file, inside)
         path = os.fsencode(inside).decode("utf-8", "replace")
-        if isinstance(found, str):
-            sync.refuse(path, found)
-        else:
-            sync.bring_in(path, found)
+        notes.setdefault(sync.source_of(path), {})[path] = (file, inside)
+    for source, files in notes.items():
+        sync.bring_in(source, {path: read_note(*file) for path, file in files.items()})
     return sync.finish()
 
 
@@ -125,10 +124,9 @@ class _Sync:
         self._namespace = namespace
         self._label = label
         self._thread = f"{TOOL}:{label}"
-        self._stored: dict[str, dict[str, MemoryItem]] = {}
+        self._stored: dict[str, dict[str, MemoryItem]] = {}  # by source, then by text
         for item in memory.list(namespace=namespace, threads=[self._thread], limit=None):
-            path = item.source.removeprefix(f"{label}/")
-            self._stored.setdefault(path, {})[item.text] = item
+            self._stored.setdefault(item.source, {})[item.text] = item
         self._paths: dict[str, list[str]] = {"added": [], "changed": [], "unchanged": []}
         self._refused: list[Refused] = []
         self._warnings: list[str] = []
@@ -136,15 +134,24 @@ class _Sync:
         self._gone: list[str] = []
         self._added = self._removed = self._unchanged = 0
 
-    def refuse(self, path: str, reason: str) -> None:
-        self._stored.pop(path, None)
-        self._refused.append(Refused(path, reason))
+    def source_of(self, path: str) -> str:
+        """Return the source of a file's items as the memory holds it: without its secrets."""
+        return self._as_stored(MemoryItem("-", source=f"{self._label}/{path}")).source
 
-    def bring_in(self, path: str, file: NoteFile) -> None:
-        wanted = self._items(path, file)
-        stored = self._stored.pop(path, {})
+    def bring_in(self, source: str, files: dict[str, NoteFile | str]) -> None:
+        """Store the files of one source: more than one if only a secret tells their names apart.
+
+        While one of them is refused, all that was stored from the source stays.
+        """
+        refused = [Refused(path, why) for path, why in files.items() if isinstance(why, str)]
+        self._refused += refused
+        notes = {path: file for path, file in files.items() if isinstance(file, NoteFile)}
+        wanted: dict[str, MemoryItem] = {}
+        for path, file in notes.items():
+            wanted = self._items(path, file) | wanted
+        stored = self._stored.pop(source, {})
         new = [item for text, item in wanted.items() if text not in stored]
-        gone = [item.handle for text, item in stored.items() if text not in wanted]
+        gone = [item.handle for text, item in stored.items() if text not in wanted and not refused]
         self._new += new
         self._gone += gone
         if len(self._new) + len(self._gone) >= _BATCH:
@@ -161,7 +168,7 @@ class _Sync:
             outcome = "added"
         else:
             outcome = "changed" if new or gone or moved else "unchanged"
-        self._paths[outcome].append(path)
+        self._paths[outcome] += notes
 
     def finish(self) -> SyncReport:
         """Forget every stored chunk that this run did not see."""
@@ -170,7 +177,7 @@ class _Sync:
         self._write()
         return SyncReport(
             **{outcome: tuple(paths) for outcome, paths in self._paths.items()},
-            removed=tuple(sorted(self._stored)),
+            removed=tuple(sorted(one.removeprefix(f"{self._label}/") for one in self._stored)),
             refused=tuple(self._refused),
             warnings=tuple(self._warnings),
             chunks_added=self._added,

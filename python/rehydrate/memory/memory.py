@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, get_args
 
@@ -162,8 +163,14 @@ class Memory(Closing):
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """Failures since it was opened, and what was done instead; the newest last."""
-        return (*getattr(self._store, "degraded", ()), *self._embedding.troubles)
+        """Failures since it was opened, and what was done instead; the newest last.
+
+        A memory that is confined to a namespace knows those of its own namespace only.
+        """
+        return self._degraded(None if self._owns_store else self._namespace)
+
+    def _degraded(self, namespace: str | None) -> tuple[str, ...]:
+        return (*getattr(self._store, "degraded", ()), *self._embedding.troubles(namespace))
 
     @property
     def redactor(self) -> Redactor | None:
@@ -188,12 +195,15 @@ class Memory(Closing):
         items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
         if vectors is None:
-            vectors = self._embedding.embed([item.text for item in items], instead)
-        found = self._embedding.in_space(vectors, self._store, where)
-        added = self._store.add(items, namespace=where, vectors=found)
-        if found is None and not self._embedding.is_builtin:
-            added = [one._replace(embedded=False) for one in added]
-        return added
+            vectors = self._embedding.embed([item.text for item in items], where, instead)
+
+        def write(vectors: Vectors | None) -> builtins.list[Added]:
+            added = self._store.add(items, namespace=where, vectors=vectors)
+            if vectors is None and not self._embedding.is_builtin:
+                added = [one._replace(embedded=False) for one in added]
+            return added
+
+        return self._embedding.offer(vectors, self._store, where, write)
 
     def as_stored(self, item: MemoryItem) -> MemoryItem:
         """Return the item as `add` would store it: without its secrets."""
@@ -243,11 +253,9 @@ class Memory(Closing):
         way = checked_fusion(fusion)
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and query.strip():
-            vectors = self._embedding.embed([query], "searched with the built-in model")
-        vectors = self._embedding.in_space(vectors, self._store, where)
-        return self._store.search(
-            query, count, namespace=where, fusion=way, vectors=vectors, **checked
-        )
+            vectors = self._embedding.embed([query], where, "searched with the built-in model")
+        look = partial(self._store.search, query, count, namespace=where, fusion=way, **checked)
+        return self._embedding.offer(vectors, self._store, where, look)
 
     def recall(
         self,
@@ -270,14 +278,16 @@ class Memory(Closing):
         if queries is None or not all(isinstance(text, str) for text in queries):
             queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
-            vectors = self._embedding.embed(queries, "compared by the built-in model")
-        vectors = self._embedding.in_space(vectors, self._store, where)
-        if vectors is None and not queries:
-            return [[] for _ in texts]
-        return self._store.recall(queries, count, namespace=where, vectors=vectors)
+            vectors = self._embedding.embed(queries, where, "compared by the built-in model")
+        look = partial(self._store.recall, queries, count, namespace=where)
+        # Without texts, vectors of another space find nothing.
+        return self._embedding.offer(vectors, self._store, where, look) or [[] for _ in texts]
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
-        """Remove items and their text; return how many there were."""
+        """Remove items and return how many there were.
+
+        The bytes of their texts may stay on the disk until the next `purge` of the namespace.
+        """
         where = self._where("forget", namespace)
         return self._store.forget(checked_handles(handles), namespace=where)
 
@@ -292,13 +302,15 @@ class Memory(Closing):
         """Remove all of a source, all of a thread, or everything in the namespace, from the disk
         too.
 
+        What items of the namespace that were forgotten, had expired or were beyond its limits left
+        on the disk is removed with it.
+
         Raises PurgeIncompleteError, which lists files with traces that could not be removed, and
         StoreBusyError if others use the file all the time. In both cases purge again. Returns
         how many items there were.
         """
         where = self._where("purge", namespace)
         checked_purge(source, thread, everything)
-        self._embedding.forget_space(where)
         return self._store.purge(
             namespace=where,
             source=self._redacted_name(source),
@@ -388,11 +400,11 @@ class Memory(Closing):
         return add_items(other, items, where)
 
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
-        """Return figures of the namespace, and failures since the memory was opened."""
+        """Return figures of the namespace, and its failures since the memory was opened."""
         from dataclasses import replace
 
         where = self._where("stats", namespace)
-        return replace(self._store.stats(namespace=where), degraded=self.degraded)
+        return replace(self._store.stats(namespace=where), degraded=self._degraded(where))
 
     def namespaces(self) -> Sequence[str]:
         """Return the namespaces in alphabetical order; a bound memory sees only its own."""
@@ -427,7 +439,6 @@ class Memory(Closing):
                 f"{type(self._store).__name__} has no drop_vectors; export_items, "
                 "purge and import_items do the same"
             )
-        self._embedding.forget_space(where)
         dropped: int = drop(namespace=where)
         return dropped
 

@@ -47,6 +47,8 @@ class MemoryStore(Protocol):
         """Add all of the items or none. The same text from the same source is one item.
 
         A handle depends only on namespace, source and text, so an export keeps its handles.
+        A namespace holds vectors of one space, the first: here, in `search` and in `recall`
+        InvalidArgumentError refuses those of another.
         """
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:

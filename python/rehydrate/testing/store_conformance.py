@@ -13,13 +13,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from rehydrate.errors import RehydrateError, StoreClosedError, UnknownHandleError
-from rehydrate.memory.items import Filters, Link, MemoryItem, Redaction
+from rehydrate.errors import (
+    InvalidArgumentError,
+    RehydrateError,
+    StoreClosedError,
+    UnknownHandleError,
+)
+from rehydrate.memory.items import Filters, Link, MemoryItem, Redaction, Vectors
 from rehydrate.memory.store import MemoryStore
 
 Make = Callable[[], MemoryStore]
@@ -338,6 +344,20 @@ def check_what_has_expired_is_not_found(make: Make) -> None:
     ahead = _add(store, "an apple of the future", expires=future)
     _equal([item.handle for item in store.list(namespace=A)], [ahead], "what is listed")
     _equal([hit.handle for hit in store.search("apple", namespace=A)], [ahead], "what is found")
+
+
+def check_vectors_of_two_models_are_not_mixed(make: Make) -> None:
+    """A namespace holds vectors of one space, if the store holds any."""
+    import numpy as np
+
+    store = make()
+    one, other = (Vectors(name, np.ones((1, 2), np.float32)) for name in ("one", "other"))
+    store.add([MemoryItem("apple")], namespace=A, vectors=one)
+    held = store.stats(namespace=A)
+    with suppress(InvalidArgumentError):
+        store.add([MemoryItem("pear")], namespace=A, vectors=other)
+    stats = store.stats(namespace=A)
+    _equal((stats.vectors, stats.vector_space), (held.vectors, held.vector_space), "its vectors")
 
 
 def check_the_store_says_that_it_is_sound(make: Make) -> None:

@@ -144,10 +144,11 @@ impl Store {
         }
         let now_ms = (self.options.clock)();
         let (additions, is_file_wanted) = self.connections.write(|transaction| {
-            self.write_uses(transaction, now_ms)?;
             let row = Namespace::find_or_make(transaction, namespace)?;
             let mut writing = WriteTransaction::begin(transaction, row, now_ms)?;
             let added = writing.add(namespace, items, space)?;
+            // Not before what may be refused, which would lose them; but the limits go by them.
+            self.write_uses(transaction, now_ms)?;
             let (demoted, dropped) = writing.enforce(&self.options.limits)?;
             writing.finish()?;
             Ok((Additions { added, demoted, dropped }, self.is_file_wanted(namespace, items.len())))
@@ -213,8 +214,8 @@ impl Store {
         })
     }
 
-    /// Delete items. Returns how many there were. Their texts may stay in SQLite's log for a while: [`Store::purge`]
-    /// removes them.
+    /// Delete items. Returns how many there were. Their texts may stay in unused parts of the file, in SQLite's log and
+    /// in index files: the next [`Store::purge`] of anything in the namespace removes them.
     ///
     /// # Errors
     /// Strings that aren't handles, and what keeps a file from being written.
@@ -225,8 +226,9 @@ impl Store {
         })
     }
 
-    /// Delete the items of a source or a thread, or all of a namespace, and leave no byte of the texts in any file.
-    /// Returns how many items there were. This writes the whole file again: [`Store::forget`] is for everyday use.
+    /// Delete the items of a source or a thread, or all of a namespace, and leave no byte of the texts in any file, nor of
+    /// the namespace's items that were deleted before, nor of names that no item has any more. Returns how many items
+    /// there were. This writes the whole file again: [`Store::forget`] is for everyday use.
     ///
     /// # Errors
     /// A file that cannot be written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
@@ -244,12 +246,12 @@ impl Store {
         if remaining.is_empty() { Ok(purged.items) } else { Err(purge::remains(self.path(), purged.items, &remaining)) }
     }
 
-    /// Remove what purges left in unused parts of the file and in the log.
+    /// Remove what deletions left in unused parts of the file and in the log.
     pub(super) fn erase_traces(&self) -> Result<()> {
-        if self.connections.read(purge::has_traces)? {
+        if let Some(noted) = self.connections.read(purge::traces)? {
             self.connections.rewrite()?;
             self.connections.checkpoint()?;
-            self.connections.write(purge::clear_traces)?;
+            self.connections.write(|transaction| purge::clear_traces(transaction, noted))?;
         }
         Ok(())
     }

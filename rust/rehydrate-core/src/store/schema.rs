@@ -16,7 +16,7 @@ const VERSION: i32 = 1;
 
 /// The tables. The column `items.session` has the number of the item's thread: files keep its first name.
 const TABLES: &str = "
-    -- `traces`: whether purged texts may still lie in unused parts of the file.
+    -- `traces` is positive while deleted texts may lie in unused parts of the file; see `note_traces`.
     CREATE TABLE clock (rev INTEGER NOT NULL, traces INTEGER NOT NULL DEFAULT 0);
     INSERT INTO clock (rev) VALUES (0);
 

@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension, Transaction};
 use super::item::{Added, Key, MAX_NAME_BYTES, NewItem, handle_of, join, key_in, key_of, verify_name};
 use super::namespace::{Names, Namespace, Role};
 use super::problem::{Attempt, count_at};
+use super::purge::note_traces;
 use crate::embed::is_present;
 use crate::error::Error;
 use crate::interrupt::poll;
@@ -198,7 +199,7 @@ impl<'a> WriteTransaction<'a> {
         self.link(self.must_find(source)?, relation, self.must_find(target)?)
     }
 
-    /// Delete items of this namespace; how many were there.
+    /// Delete items of this namespace, and note that this leaves traces; how many were there.
     pub fn delete(&mut self, ids: &[i64]) -> Attempt<usize> {
         let transaction = self.transaction;
         let mut deleted = 0;
@@ -219,6 +220,9 @@ impl<'a> WriteTransaction<'a> {
             self.namespace.items -= 1;
             self.namespace.bytes -= bytes;
             deleted += 1;
+        }
+        if deleted > 0 {
+            note_traces(transaction)?;
         }
         Ok(deleted)
     }

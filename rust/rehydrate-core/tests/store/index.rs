@@ -2,9 +2,9 @@
 use std::path::PathBuf;
 
 use rehydrate_core::error::StoreProblem;
-use rehydrate_core::store::{NewItem, Options, Purge, Store, Tier};
+use rehydrate_core::store::{Filter, NewItem, Options, Purge, Store, Tier};
 
-use super::fixture::{StoreFixture, add, corpus, found, item, kind_of, texts};
+use super::fixture::{FIRST_PAGE, StoreFixture, add, corpus, found, from, item, kind_of, texts};
 
 fn segment_files(fixture: &StoreFixture) -> Vec<PathBuf> {
     let folder = fixture.path().with_file_name("memory.db-index");
@@ -138,6 +138,89 @@ fn what_somebody_put_in_the_index_folder_is_left_alone() {
     std::fs::remove_file(file.join("thesis")).unwrap();
     store.purge("alice", &Purge::Namespace).unwrap();
     assert!(!file.exists() && others.iter().all(|kept| kept.exists()));
+}
+
+#[test]
+fn a_purge_leaves_no_byte_of_what_was_deleted_before_nor_its_index_files_and_names() {
+    let source = |name: &str| Purge::Source(name.into());
+    let all = [source("secret.md"), source("other.md"), Purge::Thread("secret.md".into()), Purge::Namespace];
+    for (what, is_rebuilt) in all.into_iter().flat_map(|what| [(what.clone(), false), (what, true)]) {
+        let fixture = StoreFixture::new();
+        let store = fixture.open();
+        add(&store, "alice", &["plain"]);
+        store.flush().unwrap();
+        let kept = segment_files(&fixture);
+        let named = |i: usize| NewItem { principal: "Annabel".into(), ..from("secret.md", &format!("xyzzy {i}")) };
+        let items: Vec<NewItem> = (0..50).map(named).collect();
+        let added = store.add("alice", &items, None).unwrap().added;
+        store.flush().unwrap();
+        let holds = |word: &str| memchr::memmem::find(&fixture.bytes(), word.as_bytes()).is_some();
+        let files = segment_files(&fixture);
+        let handles: Vec<String> = added.into_iter().map(|added| added.handle).collect();
+        assert_eq!(store.forget("alice", &handles).unwrap(), 50);
+        if is_rebuilt {
+            store.rebuild(None).unwrap();
+        }
+        assert!(holds("xyzzy") && holds("Annabel") && holds("secret.md"));
+        let rest = usize::from(what == Purge::Namespace);
+        assert_eq!(store.purge("alice", &what).unwrap(), rest, "{what:?}");
+        assert!(!holds("xyzzy") && !holds("Annabel") && !holds("secret.md"), "{what:?}");
+        let stays = |file: &PathBuf| rest == 0 && !is_rebuilt && kept.contains(file);
+        assert!(files.iter().all(|file| file.exists() == stays(file)), "{what:?}");
+        assert_eq!(store.purge("alice", &what).unwrap(), 0);
+        let report = fixture.open().verify().unwrap();
+        assert_eq!((report.items, report.problems, report.damaged), (1 - rest as u64, vec![], 0), "{what:?}");
+    }
+}
+
+#[test]
+fn another_process_that_has_the_index_in_memory_follows_a_purge() {
+    let fixture = StoreFixture::new();
+    let (store, other) = (fixture.open(), fixture.open());
+    let mut kept = 0;
+    for round in 0..6 {
+        let secret: Vec<NewItem> = (0..7).map(|i| from("secret.md", &format!("xyzzy {round} {i}"))).collect();
+        let handles: Vec<String> =
+            store.add("alice", &secret, None).unwrap().added.into_iter().map(|a| a.handle).collect();
+        add(&store, "alice", &[&format!("plain {round}")]);
+        kept += 1;
+        if round % 2 == 0 {
+            other.flush().unwrap();
+        }
+        assert!(!found(&other, "alice", "xyzzy").is_empty());
+        store.forget("alice", &handles[..3]).unwrap();
+        if round % 3 == 0 {
+            assert!(!found(&other, "alice", "xyzzy").is_empty());
+        }
+        let what = if round < 4 { Purge::Source("secret.md".into()) } else { Purge::Thread("none".into()) };
+        store.purge("alice", &what).unwrap();
+        let left = if round < 4 { 0 } else { 4 * (round - 3) };
+        let shown = found(&other, "alice", "xyzzy").into_iter().filter(|(text, _)| text.starts_with("xyzzy")).count();
+        assert_eq!(shown, left.min(10), "round {round}");
+        let report = other.verify().unwrap();
+        assert_eq!((report.items as usize, report.problems, report.damaged), (kept + left, vec![], 0), "round {round}");
+    }
+}
+
+#[test]
+fn names_of_purged_items_go_and_names_of_others_stay() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    let named = |thread: &str, who: &str, text: &str| NewItem {
+        thread: thread.into(),
+        principal: who.into(),
+        tool: "Read".into(),
+        ..from(&format!("{who}.md"), text)
+    };
+    let items = [named("one", "Annabel", "xyzzy"), named("one", "Bob", "plugh"), named("two", "Bob", "plain")];
+    store.add("alice", &items, None).unwrap();
+    store.add("other", &items[..1], None).unwrap();
+    assert_eq!(store.purge("other", &Purge::Thread("one".into())).unwrap(), 1);
+    let before = store.list("alice", &Filter::default(), FIRST_PAGE).unwrap().items;
+    assert_eq!(store.purge("alice", &Purge::Thread("one".into())).unwrap(), 2);
+    let holds = |word: &str| memchr::memmem::find(&fixture.bytes(), word.as_bytes()).is_some();
+    assert!(!holds("Annabel") && holds("Bob.md"));
+    assert_eq!(store.list("alice", &Filter::default(), FIRST_PAGE).unwrap().items, before[2..]);
 }
 
 #[test]
