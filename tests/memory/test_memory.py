@@ -200,6 +200,15 @@ def test_times_are_kept_in_utc_to_the_millisecond():
     assert item.time.tzinfo is UTC
 
 
+def test_items_that_are_not_trusted_enough_take_no_place_of_others(memory: Memory):
+    # Both are the same step of an index.
+    memory.add([f"the violin costs eight hundred {at}" for at in range(50)], trust=0.5)
+    memory.add([f"the violin and lunch {at} of many more words" for at in range(5)], trust=0.502)
+    hits = memory.search("the violin costs eight hundred", 5, min_trust=0.502)
+    assert [hit.item.trust for hit in hits] == [0.502] * 5
+    assert len(memory.search("the violin costs eight hundred", 9, min_trust=0.502)) == 5
+
+
 def test_items_are_values(memory: Memory):
     item = MemoryItem("x", links=[["supersedes", "mem_1"]], redactions=[("jwt", 0, 1)])  # type: ignore[arg-type]
     assert item.links == (Link("supersedes", "mem_1"),)

@@ -146,18 +146,26 @@ class Searcher:
         if vectors is not None:
             namespace.check_space(vectors.space, vectors.rows.shape[1])
         found: Sequence[Ranked]
-        if vectors is None and _native.is_scan(query):
-            scanned = queries.scan(cursor, query, where, limit)
-            found = [(number, score, score, 1.0, None) for number, score in scanned]
-        elif fusion == "weighted":
-            asked = self._near(query, vectors)
-            found = queries.weighted(cursor, namespace, query, where, limit, asked)
-        else:
-            found = self._ranked(cursor, namespace, query, limit, fusion, vectors, filters, now)
-        ids = [number for number, *_ in found]
-        more = "AND id = ANY(%(ids)s)"
-        items = dict(queries.items_of(cursor, name, filters, more, ids=ids)) if ids else {}
-        kept = [hit for hit in found if hit[0] in items][:limit]
+        wanted = limit
+        while True:
+            if vectors is None and _native.is_scan(query):
+                scanned = queries.scan(cursor, query, where, limit)
+                found = [(number, score, score, 1.0, None) for number, score in scanned]
+            elif fusion == "weighted":
+                asked = self._near(query, vectors)
+                found = queries.weighted(cursor, namespace, query, where, limit, asked)
+            else:
+                found = self._ranked(
+                    cursor, namespace, query, wanted, fusion, vectors, filters, now
+                )
+            ids = [number for number, *_ in found]
+            more = "AND id = ANY(%(ids)s)"
+            items = dict(queries.items_of(cursor, name, filters, more, ids=ids)) if ids else {}
+            kept = [hit for hit in found if hit[0] in items][:limit]
+            if len(kept) >= limit or len(found) < wanted:
+                break
+            # Trust is indexed in steps: items with a little too little of it took the places.
+            wanted *= 4
         places = _native.snippets([items[hit[0]].text for hit in kept], query)
         return [
             Hit(items[hit[0]], items[hit[0]].text[start:end], *hit[1:])
@@ -178,7 +186,7 @@ class Searcher:
         """Return the engine's ranking: of the whole namespace, or of the server's candidates."""
         held = self._indexes.current(cursor, namespace)
         arguments: dict[str, Any] = {
-            "limit": limit * 2 if filters.get("min_trust") else limit,
+            "limit": limit,
             "now_ms": now,
             "vector": None if vectors is None else vectors.rows,
             "fusion": fusion,

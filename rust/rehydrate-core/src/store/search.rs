@@ -108,11 +108,10 @@ impl Store {
             }
             ResolvedFilter::of(&request.filter, transaction, snapshot.namespace)
         })?;
-        let query = Query {
+        let mut query = Query {
             text: request.query,
             vector: request.vector.map(|(vector, _)| vector),
-            // Trust is kept in steps: items a step too low are left out below.
-            limit: if filter.min_trust > 0.0 { request.limit.saturating_mul(2) } else { request.limit },
+            limit: request.limit,
             fusion: request.fusion,
             filter: index::Filter {
                 sources: filter.sources.as_deref(),
@@ -126,28 +125,35 @@ impl Store {
             },
             now_ms,
         };
-        let found = snapshot.view.search(&query);
-        let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
-            let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
-                return Ok((Vec::new(), true, false));
-            };
-            let mut hits = Vec::with_capacity(found.len());
-            let (mut is_whole, mut is_false) = (true, false);
-            for found in &found {
-                match reading.item(found.id as i64)? {
-                    Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
-                    Some(_) => {}
-                    // It was not deleted meanwhile: there was never such an item.
-                    None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
+        loop {
+            let found = snapshot.view.search(&query);
+            let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
+                let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
+                    return Ok((Vec::new(), true, false));
+                };
+                let mut hits = Vec::with_capacity(found.len());
+                let (mut is_whole, mut is_false) = (true, false);
+                for found in &found {
+                    match reading.item(found.id as i64)? {
+                        Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
+                        Some(_) => {}
+                        // It was not deleted meanwhile: there was never such an item.
+                        None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
+                    }
                 }
+                Ok((hits, is_whole, is_false))
+            })?;
+            if is_false && !self.is_read_only() {
+                self.discard(name)?;
             }
-            Ok((hits, is_whole, is_false))
-        })?;
-        if is_false && !self.is_read_only() {
-            self.discard(name)?;
+            // Trust is indexed in steps. Items with a little too little of it may have taken the place of others.
+            let may_be_more = is_whole && hits.len() < request.limit && found.len() == query.limit;
+            if !may_be_more {
+                hits.truncate(request.limit);
+                return Ok((hits, is_whole));
+            }
+            query.limit = query.limit.saturating_mul(4);
         }
-        hits.truncate(request.limit);
-        Ok((hits, is_whole))
     }
 
     /// For each text the `k` most similar items by the built-in model, with their cosines, nearest first. `centred`
