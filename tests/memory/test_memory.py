@@ -295,6 +295,21 @@ def test_an_embedder_that_fails_is_done_without_and_that_is_said(opened: Any):
     assert memory.stats().degraded == memory.degraded
 
 
+@pytest.mark.parametrize("broken", [float("nan"), 0.0])
+def test_a_text_whose_vector_is_broken_is_recalled_by_its_words(opened: Any, broken: float):
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[broken] * 3 if "bad" in text else [1.0, len(text), 1.0] for text in texts]
+
+    memory = opened(namespace="a", embedder=Embedder(embed, space=f"broken-{broken}"))
+    memory.add(["the violin costs eight hundred", "lunch was at noon", "staging listens on 8443"])
+    texts = ["bad violin costs", "lunch was at noon", " "]
+    alone, together = memory.recall(texts[:1])[0], memory.recall(texts)[0]
+    assert alone
+    assert together == alone
+    assert memory.get(together[0].handle).text == "the violin costs eight hundred"
+    assert "1 of 3 texts without a vector, compared by the built-in model" in memory.degraded[-1]
+
+
 def test_a_rebuild_gives_vectors_to_what_has_none(tmp_path: Path):
     model = Flaky()
     options: dict[str, Any] = {

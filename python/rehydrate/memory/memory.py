@@ -260,7 +260,8 @@ class Memory(Closing):
         """Return the ``k`` memories nearest in meaning to each text, nearest first, in one batch.
 
         Rows of vectors of the memory's own embedder may be passed for texts. Each row of the answer
-        has at most ``k`` entries; ``float()`` of an entry is the cosine.
+        has at most ``k`` entries; ``float()`` of an entry is the cosine. A text whose vector is
+        missing or zeros is compared by the built-in model.
         """
         where = self._where("recall", namespace)
         count = checked_limit("k", k)
@@ -274,7 +275,16 @@ class Memory(Closing):
         vectors = self._embedding.in_space(vectors, self._store, where)
         if vectors is None and not queries:
             return [[] for _ in texts]
-        return self._store.recall(queries, count, namespace=where, vectors=vectors)
+        found = self._store.recall(queries, count, namespace=where, vectors=vectors)
+        if vectors is not None and queries:
+            import numpy as np
+
+            lacking = np.flatnonzero(~np.atleast_2d(vectors.rows).any(axis=1))
+            by_text = [queries[at] for at in lacking]
+            near = self._store.recall(by_text, count, namespace=where) if by_text else []
+            for at, row in zip(lacking, near, strict=True):
+                found[at] = row
+        return found
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
         """Remove items and their text; return how many there were."""
