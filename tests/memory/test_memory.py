@@ -200,6 +200,19 @@ def test_times_are_kept_in_utc_to_the_millisecond():
     assert item.time.tzinfo is UTC
 
 
+def test_filters_tell_times_within_a_millisecond(memory: Memory):
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    memory.add("an item", time=moment)
+    later = moment + timedelta(microseconds=500)
+    end = datetime.max.replace(tzinfo=UTC)
+    for before, after, count in [
+        *((later, None, 1), (moment, None, 0), (None, later, 0), (None, moment, 1)),
+        *((end, None, 1), (None, end, 0)),
+    ]:
+        assert len(memory.list(before=before, after=after)) == count
+        assert len(memory.search("item", before=before, after=after)) == count
+
+
 def test_items_that_are_not_trusted_enough_take_no_place_of_others(memory: Memory):
     # Both are the same step of an index.
     memory.add([f"the violin costs eight hundred {at}" for at in range(50)], trust=0.5)
