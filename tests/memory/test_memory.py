@@ -308,6 +308,17 @@ def test_an_embedder_that_fails_is_done_without_and_that_is_said(opened: Any):
     assert memory.stats().degraded == memory.degraded
 
 
+def test_signs_find_what_holds_them_first_with_any_embedder(opened: Any):
+    memory = opened(namespace="a", embedder=Embedder(Flaky(), space="flaky-g"))
+    memory.add(["the violin costs eight hundred", "this has -> an arrow", "a C# program"])
+    for query, held in [("->", "this has -> an arrow"), ("c#", "a C# program")]:
+        hits = memory.search(query, 3)
+        scores = [hit.score for hit in hits]
+        assert hits[0].item.text == held
+        assert scores == sorted(scores, reverse=True)
+        assert len({hit.handle for hit in hits}) == len(hits)
+
+
 @pytest.mark.parametrize("broken", [float("nan"), 0.0])
 def test_a_text_whose_vector_is_broken_is_recalled_by_its_words(opened: Any, broken: float):
     def embed(texts: list[str]) -> list[list[float]]:

@@ -64,35 +64,45 @@ impl Store {
         verify_namespace(namespace)?;
         verify_dim(request.vector.map_or(0, |(vector, _)| vector.len()))?;
         let now_ms = (self.options.clock)();
-        let found = if scan::is_scan(request.query) && request.vector.is_none() {
-            self.scan(namespace, request, now_ms)?
-        } else {
+        let (mut found, mut is_done) = (Vec::new(), false);
+        if scan::is_scan(request.query) {
+            (found, is_done) = self.scan(namespace, request, now_ms)?;
+        }
+        if !is_done {
             let mut attempt = 1;
-            loop {
-                let (found, is_whole) = self.search_once(namespace, request, now_ms)?;
+            let nearest = loop {
+                let (nearest, is_whole) = self.search_once(namespace, request, now_ms)?;
                 if is_whole || attempt == ATTEMPTS {
-                    break found;
+                    break nearest;
                 }
                 attempt += 1;
-            }
-        };
+            };
+            append(&mut found, nearest, request.limit);
+        }
         self.note_uses(found.iter().map(|(found, _)| found.id as i64))?;
         // After the fork guard: a text may be long, and a fork waits for calls inside.
         Ok(found.into_iter().map(|(found, item)| hit(&found, item, request.query)).collect())
     }
 
-    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<Found>> {
+    /// The items that contain the query, and whether no others are wanted: those near to its vector, where items have
+    /// vectors of its model.
+    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<Found>, bool)> {
         self.connections.read(|transaction| {
             let Some(mut reading) = ReadTransaction::begin(transaction, namespace, now_ms)? else {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), true));
             };
+            if let Some((vector, space)) = request.vector {
+                verify_space(&reading.namespace, vector.len(), space)?;
+            }
             let filter = ResolvedFilter::of(&request.filter, transaction, reading.namespace.id)?;
             let mut hits = Vec::new();
             for (id, score) in scan::scan(&reading, request.query, &filter, request.limit)? {
                 let found = index::Hit { id: id.unsigned_abs(), score, text: score, trigram: 1.0, cosine: f32::NAN };
                 hits.extend(reading.item(id)?.map(|item| (found, item)));
             }
-            Ok(hits)
+            let has_no_vector = request.vector.is_none() || reading.namespace.space.is_none();
+            let is_done = has_no_vector || hits.len() == request.limit;
+            Ok((hits, is_done))
         })
     }
 
@@ -239,6 +249,15 @@ impl Store {
 
 /// A find of the index and its item.
 type Found = (index::Hit, Item);
+
+/// Put the `nearest` after the items that contain the query, which then score more.
+fn append(found: &mut Vec<Found>, mut nearest: Vec<Found>, limit: usize) {
+    nearest.retain(|(near, _)| found.iter().all(|(held, _)| held.id != near.id));
+    let lift = nearest.first().map_or(0.0, |(best, _)| best.score.max(0.0));
+    found.iter_mut().for_each(|(held, _)| held.score += lift);
+    found.append(&mut nearest);
+    found.truncate(limit);
+}
 
 fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
     checkpoint();
