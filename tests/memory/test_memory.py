@@ -309,7 +309,10 @@ def test_an_embedder_that_fails_is_done_without_and_that_is_said(opened: Any):
 
 
 def test_signs_find_what_holds_them_first_with_any_embedder(opened: Any):
-    memory = opened(namespace="a", embedder=Embedder(Flaky(), space="flaky-g"))
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[1.0, float("arrow" in text or "program" in text)] for text in texts]
+
+    memory = opened(namespace="a", embedder=Embedder(embed, space="signs"))
     memory.add(["the violin costs eight hundred", "this has -> an arrow", "a C# program"])
     for query, held in [("->", "this has -> an arrow"), ("c#", "a C# program")]:
         hits = memory.search(query, 3)
