@@ -200,6 +200,28 @@ def test_times_are_kept_in_utc_to_the_millisecond():
     assert item.time.tzinfo is UTC
 
 
+def test_filters_tell_times_within_a_millisecond(memory: Memory):
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    memory.add("an item", time=moment)
+    later = moment + timedelta(microseconds=500)
+    end = datetime.max.replace(tzinfo=UTC)
+    for before, after, count in [
+        *((later, None, 1), (moment, None, 0), (None, later, 0), (None, moment, 1)),
+        *((end, None, 1), (None, end, 0)),
+    ]:
+        assert len(memory.list(before=before, after=after)) == count
+        assert len(memory.search("item", before=before, after=after)) == count
+
+
+def test_items_that_are_not_trusted_enough_take_no_place_of_others(memory: Memory):
+    # Both are the same step of an index.
+    memory.add([f"the violin costs eight hundred {at}" for at in range(50)], trust=0.5)
+    memory.add([f"the violin and lunch {at} of many more words" for at in range(5)], trust=0.502)
+    hits = memory.search("the violin costs eight hundred", 5, min_trust=0.502)
+    assert [hit.item.trust for hit in hits] == [0.502] * 5
+    assert len(memory.search("the violin costs eight hundred", 9, min_trust=0.502)) == 5
+
+
 def test_items_are_values(memory: Memory):
     item = MemoryItem("x", links=[["supersedes", "mem_1"]], redactions=[("jwt", 0, 1)])  # type: ignore[arg-type]
     assert item.links == (Link("supersedes", "mem_1"),)
@@ -304,6 +326,35 @@ def test_a_tenant_is_told_of_troubles_in_its_own_namespace_only(tmp_path: Path):
             assert memory.within(name).stats().degraded == (own,)
             assert memory.stats(namespace=name).degraded == (own,)
         assert memory.within("carol").degraded == memory.stats(namespace="carol").degraded == ()
+
+
+def test_signs_find_what_holds_them_first_with_any_embedder(opened: Any):
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[1.0, float("arrow" in text or "program" in text)] for text in texts]
+
+    memory = opened(namespace="a", embedder=Embedder(embed, space="signs"))
+    memory.add(["the violin costs eight hundred", "this has -> an arrow", "a C# program"])
+    for query, held in [("->", "this has -> an arrow"), ("c#", "a C# program")]:
+        hits = memory.search(query, 3)
+        scores = [hit.score for hit in hits]
+        assert hits[0].item.text == held
+        assert scores == sorted(scores, reverse=True)
+        assert len({hit.handle for hit in hits}) == len(hits)
+
+
+@pytest.mark.parametrize("broken", [float("nan"), 0.0])
+def test_a_text_whose_vector_is_broken_is_recalled_by_its_words(opened: Any, broken: float):
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[broken] * 3 if "bad" in text else [1.0, len(text), 1.0] for text in texts]
+
+    memory = opened(namespace="a", embedder=Embedder(embed, space=f"broken-{broken}"))
+    memory.add(["the violin costs eight hundred", "lunch was at noon", "staging listens on 8443"])
+    texts = ["bad violin costs", "lunch was at noon", " "]
+    alone, together = memory.recall(texts[:1])[0], memory.recall(texts)[0]
+    assert alone
+    assert together == alone
+    assert memory.get(together[0].handle).text == "the violin costs eight hundred"
+    assert "1 of 3 texts without a vector, compared by the built-in model" in memory.degraded[-1]
 
 
 def test_a_rebuild_gives_vectors_to_what_has_none(tmp_path: Path):

@@ -67,12 +67,15 @@ class Embedding:
         from rehydrate.embedding.choice import ask
 
         attempt = ask(self._model, texts)
-        if attempt.troubles:
-            reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
+        reached = [False] * len(texts) if attempt.rows is None else attempt.rows.any(axis=1)
+        lacking = sum(
+            not has and bool(text.strip()) for text, has in zip(texts, reached, strict=True)
+        )
+        if attempt.troubles or lacking:
+            why = "; ".join(attempt.troubles) or "vectors of zeros"
             self._note(
                 namespace,
-                f"embedder: {'; '.join(attempt.troubles)}; "
-                f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}",
+                f"embedder: {why}; {lacking} of {len(texts)} texts without a vector, {instead}",
             )
         return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
 

@@ -268,7 +268,8 @@ class Memory(Closing):
         """Return the ``k`` memories nearest in meaning to each text, nearest first, in one batch.
 
         Rows of vectors of the memory's own embedder may be passed for texts. Each row of the answer
-        has at most ``k`` entries; ``float()`` of an entry is the cosine.
+        has at most ``k`` entries; ``float()`` of an entry is the cosine. A text whose vector is
+        missing or zeros is compared by the built-in model.
         """
         where = self._where("recall", namespace)
         count = checked_limit("k", k)
@@ -281,7 +282,16 @@ class Memory(Closing):
             vectors = self._embedding.embed(queries, where, "compared by the built-in model")
         look = partial(self._store.recall, queries, count, namespace=where)
         # Without texts, vectors of another space find nothing.
-        return self._embedding.offer(vectors, self._store, where, look) or [[] for _ in texts]
+        found = self._embedding.offer(vectors, self._store, where, look) or [[] for _ in texts]
+        if vectors is not None and queries:
+            import numpy as np
+
+            lacking = np.flatnonzero(~np.atleast_2d(vectors.rows).any(axis=1))
+            by_text = [queries[at] for at in lacking]
+            near = self._store.recall(by_text, count, namespace=where) if by_text else []
+            for at, row in zip(lacking, near, strict=True):
+                found[at] = row
+        return found
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
         """Remove items and return how many there were.

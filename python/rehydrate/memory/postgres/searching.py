@@ -140,24 +140,36 @@ class Searcher:
         namespace = Namespace.find(cursor, name)
         if namespace is None:
             return []
-        where = conditions(name, filters, now)
         if vectors is not None and namespace.space is None:
             vectors = None  # nothing here has a vector of the caller's
         if vectors is not None:
             namespace.check_space(vectors.space, vectors.rows.shape[1])
-        found: Sequence[Ranked]
-        if vectors is None and _native.is_scan(query):
-            scanned = queries.scan(cursor, query, where, limit)
-            found = [(number, score, score, 1.0, None) for number, score in scanned]
-        elif fusion == "weighted":
-            asked = self._near(query, vectors)
-            found = queries.weighted(cursor, namespace, query, where, limit, asked)
-        else:
-            found = self._ranked(cursor, namespace, query, limit, fusion, vectors, filters, now)
-        ids = [number for number, *_ in found]
-        more = "AND id = ANY(%(ids)s)"
-        items = dict(queries.items_of(cursor, name, filters, more, ids=ids)) if ids else {}
-        kept = [hit for hit in found if hit[0] in items][:limit]
+        where, wanted = conditions(name, filters, now), limit
+        # What contains a query of signs or of a few characters comes first, with a higher score.
+        is_scan = _native.is_scan(query)
+        scanned = queries.scan(cursor, query, where, limit) if is_scan and query.strip() else []
+        held = {number for number, _ in scanned}
+        while True:
+            if len(scanned) == limit or (is_scan and vectors is None):
+                nearest: list[Ranked] = []
+            elif fusion == "weighted":
+                asked = self._near(query, vectors)
+                nearest = queries.weighted(cursor, namespace, query, where, limit, asked)
+            else:
+                nearest = self._ranked(
+                    cursor, namespace, query, wanted, fusion, vectors, filters, now
+                )
+            lift = max(0.0, nearest[0][1]) if nearest else 0.0
+            found = [(number, score + lift, score, 1.0, None) for number, score in scanned]
+            found += [hit for hit in nearest if hit[0] not in held]
+            ids = [number for number, *_ in found]
+            more = "AND id = ANY(%(ids)s)"
+            items = dict(queries.items_of(cursor, name, filters, more, ids=ids)) if ids else {}
+            kept = [hit for hit in found if hit[0] in items][:limit]
+            if len(kept) >= limit or len(nearest) < wanted:
+                break
+            # Trust is indexed in steps: items with a little too little of it took the places.
+            wanted *= 4
         places = _native.snippets([items[hit[0]].text for hit in kept], query)
         return [
             Hit(items[hit[0]], items[hit[0]].text[start:end], *hit[1:])
@@ -178,7 +190,7 @@ class Searcher:
         """Return the engine's ranking: of the whole namespace, or of the server's candidates."""
         held = self._indexes.current(cursor, namespace)
         arguments: dict[str, Any] = {
-            "limit": limit * 2 if filters.get("min_trust") else limit,
+            "limit": limit,
             "now_ms": now,
             "vector": None if vectors is None else vectors.rows,
             "fusion": fusion,

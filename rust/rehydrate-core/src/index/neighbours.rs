@@ -50,14 +50,14 @@ impl<'a> Haystack<'a> {
         Some(Self { rows, sections, segment: &reader.segment, doc_filter, base: reader.base })
     }
 
-    /// Offer the rows nearest to each question to its `best`. The more rows a filter hides, the more lists are read. If
-    /// few rows are left, all of them are compared.
+    /// Offer the rows nearest to each question to its `best`. The more rows are hidden, the more lists are read, and never
+    /// fewer than hold as many rows as are wanted. If few rows are left, all of them are compared.
     pub fn nearest(&self, probed: Probed, asking: &[(u32, &Probe)], best: &mut [TopK]) {
         let Self { rows, doc_filter, .. } = self;
         if rows.lists() == 0 {
             return self.scan(0..rows.len(), asking, best);
         }
-        let passes = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / SAMPLE);
+        let passes = |at: &usize| doc_filter.hides_none || doc_filter.passes(at * rows.len() / SAMPLE);
         let passing = (0..SAMPLE).filter(passes).count();
         if passing * FEW < SAMPLE {
             let mut pace = Pace::default();
@@ -71,17 +71,28 @@ impl<'a> Haystack<'a> {
             return asking.iter().for_each(|(question, probe)| self.walk(probe, &mut best[*question as usize]));
         }
         let number = (rows.lists() / probed.share).max(probed.at_least) * SAMPLE / passing;
-        let mut visits: Vec<(u32, u32)> = Vec::new();
-        for (at, (_, probe)) in (0..).zip(asking) {
+        let mut visits: Vec<(usize, u32)> = Vec::new();
+        let mut counts = vec![None; rows.lists()];
+        for (at, (question, probe)) in (0..).zip(asking) {
             checkpoint();
-            visits.extend(probe.lists(rows, number).into_iter().map(|list| (list, at)));
+            let wanted = best[*question as usize].limit;
+            let held = |list: usize| *counts[list].get_or_insert_with(|| self.held(rows.list(list), wanted));
+            visits.extend(probe.lists(rows, number, wanted, held).into_iter().map(|list| (list, at)));
         }
         // List by list, so that all searches of one find its rows in the processor's cache.
         visits.sort_unstable();
         for visits in visits.chunk_by(|a, b| a.0 == b.0) {
             let asking: Vec<(u32, &Probe)> = visits.iter().map(|(_, at)| asking[*at as usize]).collect();
-            self.scan(rows.list(visits[0].0 as usize), &asking, best);
+            self.scan(rows.list(visits[0].0), &asking, best);
         }
+    }
+
+    /// The number of rows at `slots` that may be found, counted up to `wanted` if some are hidden.
+    fn held(&self, slots: Range<usize>, wanted: usize) -> usize {
+        if self.doc_filter.hides_none {
+            return slots.len();
+        }
+        slots.filter(|&slot| self.doc_filter.passes(self.rows.ordinal(slot))).take(wanted).count()
     }
 
     /// Offer the row of an ordinal that may be found.

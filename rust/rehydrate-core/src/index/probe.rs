@@ -66,17 +66,40 @@ impl Probe {
         self.direction.values.iter().map(|&value| (f32::from(value) * steps).round() as i8).collect()
     }
 
-    /// The `number` lists nearest to the query, the nearest first.
-    pub fn lists(&self, rows: &Rows<'_>, number: usize) -> Vec<u32> {
+    /// The lists nearest to the query that hold rows to be found, the nearest first: `number` of them, or more if there
+    /// are fewer than `wanted` rows in these. `held` counts the rows of a list that may be found.
+    pub fn lists(
+        &self,
+        rows: &Rows<'_>,
+        number: usize,
+        wanted: usize,
+        mut held: impl FnMut(usize) -> usize,
+    ) -> Vec<usize> {
         let mut products = vec![0; rows.lists()];
         int_dots(rows.centroids, rows.dim, &self.direction.values, &mut products);
-        let along = |(list, &product): (u32, &i32)| (product as f32 * rows.centroid_scale.get(list as usize), list);
-        let mut along: Vec<(f32, u32)> = (0..).zip(&products).map(along).collect();
-        if number < along.len() {
-            along.select_nth_unstable_by(number, |a, b| b.0.total_cmp(&a.0));
-            along.truncate(number);
+        let along = |(list, &product): (usize, &i32)| (product as f32 * rows.centroid_scale.get(list), list);
+        let mut along: Vec<(f32, usize)> = products.iter().enumerate().map(along).collect();
+        let near = number.min(along.len());
+        if near < along.len() {
+            along.select_nth_unstable_by(near, |a, b| b.0.total_cmp(&a.0));
         }
-        along.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
-        along.into_iter().map(|(_, list)| list).collect()
+        let (near, far) = along.split_at_mut(near);
+        let (mut lists, mut found) = (Vec::with_capacity(near.len()), 0);
+        let is_enough = |lists: usize, found: usize| lists >= number && found >= wanted;
+        for part in [near, far] {
+            if is_enough(lists.len(), found) {
+                break;
+            }
+            part.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+            for &mut (_, list) in part {
+                if is_enough(lists.len(), found) {
+                    break;
+                }
+                let held = held(list);
+                found += held;
+                lists.extend((held > 0).then_some(list));
+            }
+        }
+        lists
     }
 }

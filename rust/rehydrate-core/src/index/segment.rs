@@ -18,6 +18,8 @@ pub struct Segment {
     bytes: Bytes,
     layout: Layout,
     len: usize,
+    /// The time when the first of its entries expires.
+    pub(super) first_expiry_ms: i64,
     /// The graphs of the built-in model's vectors and of the caller's.
     graphs: [Graph; 2],
     walked_from: usize,
@@ -38,9 +40,11 @@ impl Segment {
     /// [`Damaged`] where the bytes are not, to the last bit, what was written by this version.
     pub fn open(bytes: Bytes) -> Result<Self, Damaged> {
         let layout = Layout::read((*bytes).as_ref())?;
-        let mut segment = Self { bytes, layout, len: 0, graphs: Default::default(), walked_from: 0 };
+        let mut segment =
+            Self { bytes, layout, len: 0, first_expiry_ms: i64::MAX, graphs: Default::default(), walked_from: 0 };
         segment.len = segment.column::<u64>(Section::Ids).len();
         verify(&segment)?;
+        segment.first_expiry_ms = segment.column(Section::Expires).iter().min().unwrap_or(i64::MAX);
         Ok(segment)
     }
 

@@ -48,17 +48,23 @@ pub(super) struct DocFilter<'a> {
     filter: &'a Filter<'a>,
     now_ms: i64,
     /// Whether only deleted or expired entries are hidden.
-    pub is_open: bool,
+    is_open: bool,
+    /// Whether every entry may be found.
+    pub hides_none: bool,
 }
 
 impl<'a> DocFilter<'a> {
     pub fn new(reader: &'a SegmentReader, filter: &'a Filter<'a>, now_ms: i64) -> Self {
-        let expires = reader.segment.column(Section::Expires);
-        Self { reader, expires, filter, now_ms, is_open: filter.is_open() }
+        let (expires, is_open) = (reader.segment.column(Section::Expires), filter.is_open());
+        let hides_none = is_open && reader.deleted.is_empty() && reader.segment.first_expiry_ms > now_ms;
+        Self { reader, expires, filter, now_ms, is_open, hides_none }
     }
 
     #[inline]
     pub fn passes(&self, ordinal: usize) -> bool {
+        if self.hides_none {
+            return true;
+        }
         if !self.reader.is_live(ordinal) || self.expires.get(ordinal) <= self.now_ms {
             return false;
         }

@@ -385,6 +385,56 @@ fn finds_what_a_scan_finds(index: VectorIndex) {
 }
 
 #[test]
+fn lists_of_hidden_rows_hide_no_others_and_hold_as_many_as_are_wanted() {
+    let dim = 16;
+    // Two topics that are near each other, and one that is far away.
+    let topic = |at: u64| {
+        if at < 2_200 {
+            [1.0, 0.0]
+        } else if at < 3_000 {
+            [0.8, 0.6]
+        } else {
+            [-1.0, 0.0]
+        }
+    };
+    let mut vectors = many(5_000, dim);
+    for (at, vector) in (0..).zip(&mut vectors) {
+        vector.iter_mut().for_each(|x| *x *= 0.05);
+        vector.iter_mut().zip(topic(at)).for_each(|(x, add)| *x += add);
+    }
+    let build = |expires_ms: i64| {
+        let entries: Vec<Entry<'_>> = (0..)
+            .zip(&vectors)
+            .map(|(id, vector)| {
+                let meta = if id < 2_200 { Meta { expires_ms, ..meta(1) } } else { meta(2) };
+                Entry { vector: Some(vector), meta, ..entry(id, "") }
+            })
+            .collect();
+        let settings = Settings { dim: Some(dim), index: VectorIndex::Lists, ..Settings::default() };
+        open(Segment::build(&entries, &[], &settings))
+    };
+    let first: Vec<u64> = (0..2_200).collect();
+    let forgotten = View::new(vec![build(i64::MAX), open(Segment::build(&[], &first, &Settings::default()))]);
+    let (expired, whole) = (View::new(vec![build(0)]), View::new(vec![build(i64::MAX)]));
+    let others = Filter { sources: Some(&[2]), ..Filter::default() };
+    let asked: [&[f32]; 1] = [&vectors[7]];
+    for (view, filter) in [(&forgotten, Filter::default()), (&expired, Filter::default()), (&whole, others)] {
+        for k in [3, 40, 2_500] {
+            let of = KnnTarget::Vectors(&asked);
+            let near = view.recall(&Recall { of, k, centred: false, filter, now_ms: 0 }).remove(0);
+            assert_eq!(near.len(), k);
+            assert!(near.iter().take(700).all(|(id, _)| (2_200..3_000).contains(id)), "{near:?}");
+        }
+        let query = Query { vector: Some(asked[0]), filter, now_ms: 0, ..Query::new("", 5) };
+        let hits = view.search(&query);
+        assert!(hits.len() == 5 && hits.iter().all(|hit| (2_200..3_000).contains(&hit.id)), "{hits:?}");
+    }
+    let of = KnnTarget::Vectors(&asked);
+    let near = whole.recall(&Recall { of, k: 2_000, centred: false, filter: Filter::default(), now_ms: 0 });
+    assert_eq!(near[0].len(), 2_000, "more are wanted than the nearest lists hold");
+}
+
+#[test]
 fn what_many_entries_have_alike_is_found_by_lists_and_so_is_the_one_that_differs() {
     let dim = 32;
     let others = many(200, dim);

@@ -64,35 +64,45 @@ impl Store {
         verify_namespace(namespace)?;
         verify_dim(request.vector.map_or(0, |(vector, _)| vector.len()))?;
         let now_ms = (self.options.clock)();
-        let found = if scan::is_scan(request.query) && request.vector.is_none() {
-            self.scan(namespace, request, now_ms)?
-        } else {
+        let (mut found, mut is_done) = (Vec::new(), false);
+        if scan::is_scan(request.query) {
+            (found, is_done) = self.scan(namespace, request, now_ms)?;
+        }
+        if !is_done {
             let mut attempt = 1;
-            loop {
-                let (found, is_whole) = self.search_once(namespace, request, now_ms)?;
+            let nearest = loop {
+                let (nearest, is_whole) = self.search_once(namespace, request, now_ms)?;
                 if is_whole || attempt == ATTEMPTS {
-                    break found;
+                    break nearest;
                 }
                 attempt += 1;
-            }
-        };
+            };
+            append(&mut found, nearest, request.limit);
+        }
         self.note_uses(found.iter().map(|(found, _)| found.id as i64))?;
         // After the fork guard: a text may be long, and a fork waits for calls inside.
         Ok(found.into_iter().map(|(found, item)| hit(&found, item, request.query)).collect())
     }
 
-    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<Found>> {
+    /// The items that contain the query, and whether no others are wanted: those near to its vector, where items have
+    /// vectors of its model.
+    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<Found>, bool)> {
         self.connections.read(|transaction| {
             let Some(mut reading) = ReadTransaction::begin(transaction, namespace, now_ms)? else {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), true));
             };
+            if let Some((vector, space)) = request.vector {
+                verify_space(&reading.namespace, vector.len(), space)?;
+            }
             let filter = ResolvedFilter::of(&request.filter, transaction, reading.namespace.id)?;
             let mut hits = Vec::new();
             for (id, score) in scan::scan(&reading, request.query, &filter, request.limit)? {
                 let found = index::Hit { id: id.unsigned_abs(), score, text: score, trigram: 1.0, cosine: f32::NAN };
                 hits.extend(reading.item(id)?.map(|item| (found, item)));
             }
-            Ok(hits)
+            let has_no_vector = request.vector.is_none() || reading.namespace.space.is_none();
+            let is_done = has_no_vector || hits.len() == request.limit;
+            Ok((hits, is_done))
         })
     }
 
@@ -108,11 +118,10 @@ impl Store {
             }
             ResolvedFilter::of(&request.filter, transaction, snapshot.namespace)
         })?;
-        let query = Query {
+        let mut query = Query {
             text: request.query,
             vector: request.vector.map(|(vector, _)| vector),
-            // Trust is kept in steps: items a step too low are left out below.
-            limit: if filter.min_trust > 0.0 { request.limit.saturating_mul(2) } else { request.limit },
+            limit: request.limit,
             fusion: request.fusion,
             filter: index::Filter {
                 sources: filter.sources.as_deref(),
@@ -126,28 +135,35 @@ impl Store {
             },
             now_ms,
         };
-        let found = snapshot.view.search(&query);
-        let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
-            let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
-                return Ok((Vec::new(), true, false));
-            };
-            let mut hits = Vec::with_capacity(found.len());
-            let (mut is_whole, mut is_false) = (true, false);
-            for found in &found {
-                match reading.item(found.id as i64)? {
-                    Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
-                    Some(_) => {}
-                    // It was not deleted meanwhile: there was never such an item.
-                    None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
+        loop {
+            let found = snapshot.view.search(&query);
+            let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
+                let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
+                    return Ok((Vec::new(), true, false));
+                };
+                let mut hits = Vec::with_capacity(found.len());
+                let (mut is_whole, mut is_false) = (true, false);
+                for found in &found {
+                    match reading.item(found.id as i64)? {
+                        Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
+                        Some(_) => {}
+                        // It was not deleted meanwhile: there was never such an item.
+                        None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
+                    }
                 }
+                Ok((hits, is_whole, is_false))
+            })?;
+            if is_false && !self.is_read_only() {
+                self.discard(name)?;
             }
-            Ok((hits, is_whole, is_false))
-        })?;
-        if is_false && !self.is_read_only() {
-            self.discard(name)?;
+            // Trust is indexed in steps. Items with a little too little of it may have taken the place of others.
+            let may_be_more = is_whole && hits.len() < request.limit && found.len() == query.limit;
+            if !may_be_more {
+                hits.truncate(request.limit);
+                return Ok((hits, is_whole));
+            }
+            query.limit = query.limit.saturating_mul(4);
         }
-        hits.truncate(request.limit);
-        Ok((hits, is_whole))
     }
 
     /// For each text the `k` most similar items by the built-in model, with their cosines, nearest first. `centred`
@@ -233,6 +249,15 @@ impl Store {
 
 /// A find of the index and its item.
 type Found = (index::Hit, Item);
+
+/// Put the `nearest` after the items that contain the query, which then score more.
+fn append(found: &mut Vec<Found>, mut nearest: Vec<Found>, limit: usize) {
+    nearest.retain(|(near, _)| found.iter().all(|(held, _)| held.id != near.id));
+    let lift = nearest.first().map_or(0.0, |(best, _)| best.score.max(0.0));
+    found.iter_mut().for_each(|(held, _)| held.score += lift);
+    found.append(&mut nearest);
+    found.truncate(limit);
+}
 
 fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
     checkpoint();

@@ -65,6 +65,25 @@ fn filters_hold_in_searches_and_short_queries_find_what_a_scan_finds() {
 }
 
 #[test]
+fn signs_with_a_vector_find_what_holds_them_first_and_then_what_is_near() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    let with = |text: &str, vector: &[f32]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
+    let items = [with("the violin costs eight hundred", &[1.0, 0.1]), with("this has -> an arrow", &[0.0, 1.0])];
+    store.add("alice", &[&items[..], &[with("lunch was at noon", &[0.9, 0.4])]].concat(), Some("minilm")).unwrap();
+    let search = |vector: &'static [f32], space, limit| {
+        let request = SearchRequest { vector: Some((vector, space)), ..SearchRequest::new("->", limit) };
+        store.search("alice", &request)
+    };
+    let hits = search(&[1.0, 0.0], "minilm", 2).unwrap();
+    let texts: Vec<&[u8]> = hits.iter().map(|hit| hit.item.text.as_slice()).collect();
+    assert_eq!(texts, [items[1].text.as_slice(), items[0].text.as_slice()]);
+    assert!(hits[0].score > hits[1].score && hits[0].text == 1.0);
+    assert_eq!(search(&[1.0, 0.0], "minilm", 1).unwrap()[0].item.text, items[1].text);
+    assert!(search(&[1.0, 0.0], "other", 1).is_err(), "of another model");
+}
+
+#[test]
 fn vectors_of_two_models_do_not_meet() {
     let fixture = StoreFixture::new();
     let store = fixture.open();

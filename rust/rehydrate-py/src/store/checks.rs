@@ -1,5 +1,5 @@
 //! Checks of a memory's arguments: items, filters, limits, handles. Every entry point has them, the store's too.
-use pyo3::exceptions::{PyRecursionError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyRecursionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFrozenSet, PyList, PySequence, PySet, PyString, PyTuple};
 
@@ -102,23 +102,39 @@ pub fn checked_tier<'py>(name: &str, value: &Any<'py>) -> PyResult<Any<'py>> {
 }
 
 /// A time in UTC, cut to whole milliseconds as a store keeps them.
-pub fn to_millisecond<'py>(name: &str, moment: &Any<'py>) -> PyResult<Any<'py>> {
+fn to_millisecond<'py>(name: &str, moment: &Any<'py>) -> PyResult<Any<'py>> {
+    if moment.is_none() { Ok(moment.clone()) } else { cut(&in_utc(name, moment)?) }
+}
+
+/// The first whole millisecond from a time on: kept times compare with it as uncut ones do with that time.
+fn from_millisecond<'py>(name: &str, moment: &Any<'py>) -> PyResult<Any<'py>> {
     let py = moment.py();
-    if moment.is_none() {
-        return Ok(moment.clone());
+    let in_utc = in_utc(name, moment)?;
+    let almost_one = py.import("datetime")?.getattr("timedelta")?.call1((0, 0, 999))?;
+    match in_utc.add(almost_one) {
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => cut(&in_utc), // the end of the year 9999
+        moved => cut(&moved?),
     }
+}
+
+fn in_utc<'py>(name: &str, moment: &Any<'py>) -> PyResult<Any<'py>> {
+    let py = moment.py();
     let datetime = py.import("datetime")?;
     let is_one = moment.is_instance(&datetime.getattr("datetime")?)?;
     if !is_one || moment.getattr(interned!(py, "tzinfo"))?.is_none() {
         let remedy = "pass a datetime with a time zone, as in datetime.now(UTC)";
         return Err(refused(py, format!("{name} is {}; {remedy}", written(moment))));
     }
-    let in_utc = moment.call_method1("astimezone", (datetime.getattr("UTC")?,)).map_err(|error| {
-        if !error.is_instance_of::<pyo3::exceptions::PyOverflowError>(py) {
+    moment.call_method1("astimezone", (datetime.getattr("UTC")?,)).map_err(|error| {
+        if !error.is_instance_of::<PyOverflowError>(py) {
             return error;
         }
         refused(py, format!("{name} is {}, outside the years 1 to 9999", written(moment)))
-    })?;
+    })
+}
+
+fn cut<'py>(in_utc: &Any<'py>) -> PyResult<Any<'py>> {
+    let py = in_utc.py();
     let microseconds: u32 = in_utc.getattr(interned!(py, "microsecond"))?.extract()?;
     let changed = PyDict::new(py);
     changed.set_item("microsecond", microseconds / 1_000 * 1_000)?;
@@ -337,7 +353,7 @@ pub fn checked_filters<'py>(operation: &str, filters: &Any<'py>) -> PyResult<Bou
         let of = name.cast::<PyString>()?;
         let of = text_of(of);
         let value = match of.as_ref() {
-            "after" | "before" => to_millisecond(&of, &value)?,
+            "after" | "before" => from_millisecond(&of, &value)?,
             "min_trust" => {
                 check_share(&of, &value)?;
                 value.extract::<f64>()?.into_pyobject(py)?.into_any()
