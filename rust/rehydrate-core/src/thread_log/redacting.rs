@@ -62,7 +62,7 @@ pub fn redacted<E: From<Unreadable>>(
             }
             _ => {}
         }
-        body = texts.json(body.as_deref().unwrap_or(row.body), Within::Format, 0).or(body);
+        body = texts.json(body.as_deref().unwrap_or(row.body), Within::Record, 0).or(body);
         after.push(body);
     }
     let mut found = Redacted::default();

@@ -15,61 +15,16 @@ const MAX_KEY: usize = 200;
 /// If only the beginning of a text is at the end of a key, fewer characters than this mean nothing.
 const LEAST_BEGINNING: usize = 4;
 
-/// Fields of a format, or of our own records, that say what something is and what belongs to what: their texts stay.
-const STRUCTURE: &[&str] = &[
-    "role",
-    "type",
-    "subtype",
-    "source_type",
-    "format",
-    "status",
-    "state",
-    "stop_reason",
-    "finish_reason",
-    "media_type",
-    "mediaType",
-    "mimeType",
-    "model",
-    "provider",
-    "signature",
-    "thoughtSignature",
-    "encrypted_content",
-    "id",
-    "uuid",
-    "parentUuid",
-    "call_id",
-    "tool_call_id",
-    "tool_use_id",
-    "toolCallId",
-    "toolUseId",
-    "parent_tool_use_id",
-    "toolName",
-    "tool_name",
-    "required",
-    "timestamp",
-    "handle",
-    "digest",
-    "sent",
-    "counter",
-    "breakpoints",
-    "section",
-    "priority",
-    "outcome",
-    "by",
-    "mode",
-    "stability",
-    "position",
-    "native_to",
-    "cache_retention",
-    "cache_ttl",
-    "time",
-    "op",
-    "kind",
-    "heading",
-    "span",
-    "use",
-    "uses",
-];
+/// Fields of formats that say what something is and what belongs to what: their texts stay.
+const STRUCTURE: &str = "role type subtype source_type format status state stop_reason finish_reason \
+    media_type mediaType mimeType model provider signature thoughtSignature encrypted_content required timestamp \
+    id uuid parentUuid logicalParentUuid sessionId sourceToolUseID itemId call_id caller_id tool_call_id tool_use_id \
+    toolCallId toolUseId parent_tool_use_id approvalId approval_request_id toolName tool_name";
+/// The same of our own records.
+const OURS: &str = "handle digest sent counter breakpoints section priority outcome by mode stability position native_to \
+    cache_retention cache_ttl time op kind heading span use uses";
+/// Fields of our own records with what is in a format.
+const CONTENTS: &[&str] = &["entry", "rest", "content"];
 /// Fields with a tool's or a host's own values, in which keys and numbers are said, too.
 const DATA: &[&str] =
     &["input", "arguments", "args", "rawInput", "json", "artifact", "toolUseResult", "structuredContent"];
@@ -81,6 +36,7 @@ const SCHEMAS: &[&str] = &["schema", "parameters", "input_schema", "inputSchema"
 /// What a value is.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Within {
+    Record,
     Format,
     Result,
     Data,
@@ -160,7 +116,7 @@ impl Texts<'_> {
             let is_said = |_: &String| match (is_key, is_text) {
                 (true, _) => place.within == Within::Data,
                 (_, true) => !place.is_structure(text),
-                _ => place.within_of_value() != Within::Format,
+                _ => matches!(place.within_of_value(), Within::Result | Within::Data),
             };
             if let Some(now) = now.filter(is_said) {
                 out.push_str(&text[copied..start]);
@@ -204,6 +160,7 @@ impl<'a> Open<'a> {
             Within::Data => Within::Data,
             _ if DATA.contains(&self.name) => Within::Data,
             _ if RESULTS.contains(&self.name) => Within::Result,
+            Within::Record if CONTENTS.contains(&self.name) => Within::Format,
             within => within,
         }
     }
@@ -211,7 +168,12 @@ impl<'a> Open<'a> {
     /// Whether a text here says what something is.
     fn is_structure(&self, text: &str) -> bool {
         let is_tool = || [DATA, RESULTS, SCHEMAS].iter().any(|names| has_one_of(text, self.start, names));
-        self.within != Within::Data && (STRUCTURE.contains(&self.name) || (self.name == "name" && is_tool()))
+        let is_in = |names: &str| names.split_ascii_whitespace().any(|name| name == self.name);
+        match self.within {
+            Within::Data => false,
+            Within::Record if is_in(OURS) => true,
+            _ => is_in(STRUCTURE) || (self.name == "name" && is_tool()),
+        }
     }
 }
 
@@ -277,7 +239,7 @@ mod tests {
     }
 
     fn json(text: &str, gone: &str) -> String {
-        Texts(&[gone.as_bytes().into()]).json(text, Within::Format, 0).unwrap_or_else(|| text.into())
+        Texts(&[gone.as_bytes().into()]).json(text, Within::Record, 0).unwrap_or_else(|| text.into())
     }
 
     #[test]
@@ -307,6 +269,7 @@ mod tests {
         for (text, gone, after) in [
             (r#"{"role": "user", "content": "a user"}"#, "user", r#"{"role": "user", "content": "a [redacted]"}"#),
             (r#"{"name": "read", "input": {"read": 1}}"#, "read", r#"{"name": "read", "input": {"[redacted]": 1}}"#),
+            (r#"{"op": "use", "entry": {"op": "use"}}"#, "use", r#"{"op": "use", "entry": {"op": "[redacted]"}}"#),
             (r#"{"role": "user", "name": "Bob"}"#, "Bob", r#"{"role": "user", "name": "[redacted]"}"#),
             (
                 r#"{"input": {"pin": [-12.5, 7], "type": "12"}, "n": 12}"#,
