@@ -157,6 +157,7 @@ __all__ = [
     "check_own",
     "check_path",
     "check_provenance",
+    "check_record_time",
     "check_section",
     "check_server_name",
     "check_share",
@@ -1038,9 +1039,14 @@ class LocalThreads:
     def records(
         self, namespace: str, name: str, *, start: int = 0, limit: int = ...
     ) -> list[tuple[int, float, str]]: ...
-    # No byte of the old ones stays.
+    # No byte of the old ones stays. In the same transaction records are added.
     def replace_records(
-        self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
+        self,
+        namespace: str,
+        name: str,
+        expected: int,
+        bodies: Sequence[tuple[int, str]],
+        added: Sequence[tuple[int, float, str]] = ...,
     ) -> None: ...
     def purge_thread(self, namespace: str, name: str) -> int: ...
 
@@ -1048,6 +1054,9 @@ class LocalThreads:
 _Entry = tuple[int, str, int, str, str, str, int, float, int | None, bytes | None]
 # Id, score, text, trigram, cosine.
 _ItemHit = tuple[int, float, float, float, float | None]
+
+# Refuses a time of a record that no reader could show: any outside the years 1 to 9999.
+def check_record_time(time: float) -> None: ...
 
 # Raises StoreConflictError if a thread has another number of records than the caller read.
 def check_thread_records(server: str, name: str, expected: int, has: int | None) -> None: ...

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Memory, validate
+from rehydrate._native import handle_of_text
 from rehydrate.agent import Interpreter
-from rehydrate.context import Context, ContextJIT, Threads, retriever
+from rehydrate.context import Context, ContextJIT, ThreadReader, Threads, retriever
 from rehydrate.context.tool_calls import REQUEST
 from rehydrate.errors import (
     InvalidArgumentError,
@@ -284,6 +285,11 @@ def test_damage_is_reported_and_not_read(tmp_path):
         edit.execute("UPDATE records SET body = CAST(replace(body, 'Hi', 'Ho') AS BLOB)")
     with pytest.raises(StoreCorruptError, match="record 2"):
         opened(where)
+    with Memory.open(where, namespace="alice") as memory:
+        report = memory.verify()
+    assert not report.ok
+    damage = 'namespace "alice": record 2 of thread "t-42" is not as it was written'
+    assert report.problems == (damage,)
 
 
 def test_turn_durability_writes_with_the_next_prompt(where):
@@ -396,6 +402,112 @@ def test_redaction_leaves_the_store_whole(where):
     with opened(where) as context:
         context.add(user(preferences[1]))
         assert len(context.store.items("User Preferences")) == 3
+
+
+WORDS = ["entry", "tokens", "role", "content", "user", "format", "plain", "assistant", "name"]
+WORDS += ["text", "no", "e", "1", "type", "read", "history", "anthropic", "op", "add", "request"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_redaction_leaves_the_records_and_the_format_whole(where, word):
+    with opened(where) as context:
+        context.add(user(f"I say the {word}, and nothing more."), call("t1", "Read", path="a.py"))
+        context.add(result("t1", "done"))
+        context.prompt("Which one is it?")
+        context.add(assistant("Never mind."))
+    with Threads.open(where, namespace="alice") as threads:
+        before = threads.read("t-42").entries
+        assert threads.redact("t-42", word) > 0
+        after = threads.read("t-42").entries
+    assert [each["role"] for each in after] == [each["role"] for each in before]
+    said = before[0]["content"].replace(word, "[redacted]")
+    assert after[0] == user(said)
+    assert after[1]["content"][0].keys() == before[1]["content"][0].keys()
+    assert after[1]["content"][0]["name"] == "Read"
+    with opened(where) as context:
+        assert not validate(context.prompt("Go on.").messages, "anthropic")
+
+
+def chat_call(arguments):
+    function = {"name": "set", "arguments": arguments}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+@pytest.mark.parametrize(
+    ("message", "texts", "after"),
+    [
+        (user("It is password123."), ["pass", "password123"], user("It is [redacted].")),
+        (call("t1", pin=48213377), "48213377", call("t1", pin="[redacted]")),
+        (
+            call("t1", Bob={"Bob": "Bob"}),
+            "Bob",
+            call("t1", **{"[redacted]": {"[redacted]": "[redacted]"}}),
+        ),
+        (
+            chat_call(json.dumps({"who": "José Müller", "n": 1})),
+            "José Müller",
+            chat_call(json.dumps({"who": "[redacted]", "n": 1})),
+        ),
+        (
+            chat_call(json.dumps({"who": 'I said "alpha" to', "pin": 77123})),
+            ['"alpha"', "77123"],
+            chat_call(json.dumps({"who": "I said [redacted] to", "pin": "[redacted]"})),
+        ),
+        (
+            user("log: " + json.dumps(json.dumps({"who": 'José "Joe" Müller'}))),
+            'José "Joe" Müller',
+            user("log: " + json.dumps(json.dumps({"who": "[redacted]"}))),
+        ),
+    ],
+)
+def test_redaction_finds_a_text_however_it_is_written(where, message, texts, after):
+    format_ = "openai_chat" if "tool_calls" in message else "anthropic"
+    with Threads.open(where, namespace="alice") as threads:
+        Context(threads=threads, thread="t", format=format_).add(user("Set it."), message)
+        assert threads.redact("t", texts) > 0
+        assert threads.read("t").entries[1] == after
+        assert threads.redact("t", texts) == 0
+
+
+def test_a_redaction_that_no_reader_could_read_is_refused(where, monkeypatch):
+    with Threads.open(where, namespace="alice") as threads:
+        Context(threads=threads, thread="t").add(user("Hello."), assistant("Hi."))
+        before = threads.native.records("alice", "t")
+        bodies = [(1, '{"entry": {"role": "[redacted]", "content": "Hello."}, "tokens": 3}')]
+        monkeypatch.setattr("rehydrate.context.threads.redacted_records", lambda *_: (bodies, []))
+        with pytest.raises(InvalidArgumentError, match="nothing was changed") as refused:
+            threads.redact("t", "user")
+        assert "role" in str(refused.value)
+        assert threads.native.records("alice", "t") == before
+
+
+def test_redaction_is_one_change(where, monkeypatch):
+    """A writer that comes between the replacing and the adding could lose the originals."""
+    with Threads.open(where, namespace="alice") as threads:
+        context = Context(threads=threads, thread="t")
+        context.add(user("The key is hunter2."))
+        context.close()
+        handle = handle_of_text("The key is hunter2.")
+        before = len(threads.native.records("alice", "t"))
+        threads.redact("t", "hunter2")
+        assert ThreadReader(threads, "t").whole(handle) == "The key is [redacted]."
+        added = len(threads.native.records("alice", "t")) - before
+        assert added == 1
+        refused = [(before, "x")], [(4, 1.0, "{}")]
+        with pytest.raises(StoreConflictError):
+            threads.native.replace_records("alice", "t", before, *refused)
+        with pytest.raises(InvalidArgumentError):
+            threads.native.replace_records("alice", "t", before + 1, [(99, "x")], refused[1])
+        assert len(threads.native.records("alice", "t")) == before + 1
+
+
+def test_a_record_of_a_time_that_no_reader_shows_is_refused(where):
+    with Threads.open(where, namespace="alice") as threads:
+        for time in (1e300, float("nan"), -1e12):
+            with pytest.raises(InvalidArgumentError, match="years 1 to 9999"):
+                threads.native.append_records("alice", "t", 0, [(1, time, "x")])
+        assert threads.list() == []
 
 
 def test_read_has_a_thread_of_one_moment(where):

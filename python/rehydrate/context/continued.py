@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from rehydrate.context.history import Entries, PromptState
 from rehydrate.context.records import Row, entries_of, reading
 from rehydrate.context.stored import Stored
 from rehydrate.context.thread import Thread
-from rehydrate.errors import InvalidMessageError
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError, RehydrateError
 from rehydrate.formats import FORMATS
 from rehydrate.prompt.compiler import render_prompt
 from rehydrate.prompt.entries import History
@@ -126,6 +126,35 @@ def check_log(rows: Sequence[Row]) -> None:
     except InvalidMessageError:
         if stored.state is not None or stored.operations:
             raise  # else it is of a host, whose entries stay as they came
+
+
+def check_redacted(rows: Sequence[Row], bodies: Iterable[tuple[int, str]]) -> None:
+    """Refuse new bodies if the thread can be read with the old ones, and not with these."""
+    after = list(rows)
+    for number, body in bodies:
+        kind, time, _ = rows[number]
+        after[number] = kind, time, body
+    try:
+        _read_whole(after)
+        return
+    except RehydrateError as error:
+        problem = error
+    try:
+        _read_whole(rows)
+    except RehydrateError:
+        return  # it is as readable as it was
+    # The texts are secrets: the message has the place of what can't be read, not them.
+    raise InvalidArgumentError(
+        f"a text is part of what the thread's format needs: without it, the thread can't be read "
+        f"({type(problem).__name__}: {problem}); nothing was changed; pass more of what is to go, "
+        "or purge the thread"
+    ) from problem
+
+
+def _read_whole(rows: Sequence[Row]) -> None:
+    stored = Stored.of(rows)
+    stored.entries_and_store()
+    continued_thread(stored, RenderCache())
 
 
 def _sent_again(

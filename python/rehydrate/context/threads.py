@@ -287,13 +287,34 @@ class Threads(Closing):
     def redact(
         self, thread: str, texts: str | Iterable[str], *, namespace: str | None = None
     ) -> int:
-        """Replace these texts by ``[redacted]`` wherever they are in a thread, to the last byte.
+        """Replace these texts by ``[redacted]`` wherever they were said, to the last byte.
 
         Return the number of records that were changed. A `Context` of the thread is to be opened
         again. Its next prompt starts a new prefix where the last one showed one of the texts.
+
+        Keys and numbers go too where a tool was called with them or gave them, and what JSON within
+        a text escapes. What says what something is stays: names of fields, roles, types, ids, and
+        names of called tools. All of ``texts``, one or several, go at once.
+
+        Raises UnknownThreadError, StoreConflictError if others wrote to the thread meanwhile, and
+        InvalidArgumentError for a blank text, or one without which the thread couldn't be read;
+        then nothing is changed.
+
+        >>> import tempfile
+        >>> from rehydrate import Context
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Threads.open(f"{folder}/threads.db", namespace="alice") as threads:
+        ...         context = Context(threads=threads, thread="t-42")
+        ...         context.add({"role": "user", "content": "The user's PIN is 4821."})
+        ...         threads.redact("t-42", ["4821", "user"])
+        ...         [entry for _, entry in threads.history("t-42")]
+        1
+        [{'role': 'user', 'content': "The [redacted]'s PIN is [redacted]."}]
         """
         if not isinstance(texts, str):
             check_list("texts", texts, "pass the text that is to go, or several")
+        from rehydrate.context.continued import check_redacted  # it loads what makes prompts
+
         wanted = [texts] if isinstance(texts, str) else list(texts)
         for text in wanted:
             check_type("a text", text, str, "pass what is to go, word for word")
@@ -303,9 +324,8 @@ class Threads(Closing):
         rows = self._rows(thread, namespace, "redact")
         bodies, kept = redacted_records(rows, wanted)
         if bodies:
-            self.native.replace_records(where, thread, len(rows), bodies)
-        if kept:
-            self.native.append_records(where, thread, len(rows), kept)
+            check_redacted(rows, bodies)
+            self.native.replace_records(where, thread, len(rows), bodies, kept)
         return len(bodies)
 
     def purge(self, thread: str, *, namespace: str | None = None) -> int:

@@ -163,9 +163,14 @@ class ThreadStore(Protocol):
         """Return records from a number on, in their order."""
 
     def replace_records(
-        self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
+        self,
+        namespace: str,
+        name: str,
+        expected: int,
+        bodies: Sequence[tuple[int, str]],
+        added: Sequence[tuple[int, float, str]] = (),
     ) -> None:
-        """Put other bodies in place of some records."""
+        """Put other bodies in place of some records, and add records, all of it or nothing."""
 
     def purge_thread(self, namespace: str, name: str) -> int:
         """Delete a thread; return how many records it had."""

@@ -48,6 +48,6 @@ pub use scan::{Scan, is_scan};
 pub use search::{Hit, Near, SearchRequest};
 pub use server::{indexed_words, is_server_url, name_number, shown_url};
 pub use snippet::snippet;
-pub use threads::{Record, ThreadInfo, thread_conflict};
+pub use threads::{Record, ThreadInfo, thread_conflict, verify_time};
 pub use use_count::{ForkGuard, guard_fork};
 pub use verify::{Report, Stats};

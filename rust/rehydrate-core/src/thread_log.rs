@@ -4,6 +4,7 @@
 mod folding;
 mod redacting;
 mod spans;
+mod texts;
 
 pub use self::redacting::{Redacted, redacted};
 use self::spans::{Member, Spans};

@@ -205,7 +205,7 @@ mod _native {
         check_server_name, is_scan, is_server_url, scanned, server_items, server_rows, server_words, shown_url,
     };
     #[pymodule_export]
-    use super::store::threads::{LocalThreads, check_thread_records};
+    use super::store::threads::{LocalThreads, check_record_time, check_thread_records};
     #[pymodule_export]
     use super::telemetry::{provider_name, span_attributes, span_texts, usage_attributes};
     #[pymodule_export]

@@ -153,6 +153,15 @@ def test_a_redacted_text_is_gone_from_files_that_were_read_before(memory, files,
     with Threads.open(path, namespace="alice") as threads:
         assert threads.redact("/memories", "tango") == 1
     assert files.texts() == {NOTES: "The code is [redacted]."}
+    files.run(view("/memories"))
+    assert [item.text for item in memory.list()] == ["The code is [redacted]."]
+
+
+def test_a_redaction_leaves_the_files_where_they_were(memory, files, path):
+    files.run(create(text="The path of the content is an entry."))
+    with Threads.open(path, namespace="alice") as threads:
+        threads.redact("/memories", ["path", "content", "entry", "role"])
+    assert files.texts() == {NOTES: "The [redacted] of the [redacted] is an [redacted]."}
 
 
 def test_clear_and_a_purge_delete_every_file(path):

@@ -9,7 +9,7 @@ import pytest
 
 from rehydrate import Context, Memory
 from rehydrate.context import Threads
-from rehydrate.errors import StoreConflictError, UnknownThreadError
+from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
 
 pytest.importorskip("psycopg")
 
@@ -30,8 +30,25 @@ def test_records_come_back_as_they_were(postgres: str):
             store.append_records("a", "t", 1, RECORDS)
         store.replace_records("a", "t", 2, [(0, "other")])
         assert [body for _, _, body in store.records("a", "t")] == ["other", "{}"]
-        assert store.purge_thread("a", "t") == 2
+        store.replace_records("a", "t", 2, [(1, "one")], [(1, 3.5, "more")])
+        assert [body for _, _, body in store.records("a", "t")] == ["other", "one", "more"]
+        assert store.thread("a", "t")[3:] == (3, len("otheronemore"))
+        with pytest.raises(InvalidArgumentError, match="years 1 to 9999"):
+            store.append_records("a", "t", 3, [(1, 1e300, "x")])
+        assert store.purge_thread("a", "t") == 3
         assert store.purge_thread("a", "t") == 0
+
+
+def test_a_missing_record_is_found(postgres: str, opened: Callable[..., Memory]):
+    import psycopg
+
+    with Threads.open(postgres, namespace="a") as threads:
+        threads.native.append_records("a", "t", 0, RECORDS)
+        memory = opened(namespace="a")
+        assert memory.verify().ok
+        with psycopg.connect(postgres) as edit:
+            edit.execute("DELETE FROM memory_thread_records WHERE number = 1")
+        assert memory.verify().problems == ("a record of thread 't' in 'a' is missing",)
 
 
 def test_of_many_that_write_the_same_record_one_wins(postgres: str):

@@ -127,7 +127,8 @@ class MemoryFiles:
         check_share("trust", trust)
         self._trust = trust
         self._overwrites = bool(overwrites)
-        self._is_indexed = False
+        self._indexed: dict[str, str] | None = None
+        """The files whose passages the memory has."""
 
     def run(self, arguments: Mapping[str, Any]) -> str:
         """Carry out a command, and return its answer or its error, for the model to read.
@@ -150,7 +151,7 @@ class MemoryFiles:
             )
             if rows and not self._log.write(files, rows):
                 continue
-            if changed or not (is_error or self._is_indexed):
+            if changed or not (is_error or files.texts == self._indexed):
                 self._index(changed)
             return text, is_error
         return "Error: the files are changed by others all the time; try again", True
@@ -218,25 +219,25 @@ class MemoryFiles:
     def _index(self, changed: Iterable[str]) -> None:
         """Bring the passages up to date with the files.
 
-        A command that changes a file brings its passages up to date and then looks at the files
-        again, so that the last one to do so has seen the last change. What a crash left undone is
-        done by the first command of the next process.
+        They are those of the files that the command changed, and of those that others changed or
+        redacted since this process looked last. It looks at the files again then, so that the last
+        one to do so has seen the last change. What a crash left undone is done by the first command
+        of the next process.
         """
-        paths = set(changed) if self._is_indexed else None
         try:
             for _ in range(_MAX_ROUNDS):
-                files = self._log.read()
-                update_passages(self._memory, files.texts, paths, self._trust)
-                now = self._log.read()
-                if now.texts == files.texts:
-                    self._is_indexed = True
+                texts, before = self._log.read().texts, self._indexed
+                paths = None
+                if before is not None:
+                    both = before.keys() | texts.keys()
+                    paths = {*changed, *(p for p in both if before.get(p) != texts.get(p))}
+                if paths is None or paths:
+                    update_passages(self._memory, texts, paths, self._trust)
+                self._indexed = texts
+                if self._log.read().texts == texts:
                     return
-                if paths is not None:
-                    both = files.texts.keys() | now.texts.keys()
-                    paths |= {p for p in both if files.texts.get(p) != now.texts.get(p)}
-            self._is_indexed = False  # others write all the time: the next command looks again
         except StoreError as error:
-            self._is_indexed = False
+            self._indexed = None
             why = safe_error_text(error, "rehydrate")
             warnings.warn(
                 f"the files are written, and searches do not find the change yet: {why}",

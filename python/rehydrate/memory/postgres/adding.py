@@ -270,7 +270,7 @@ def figures(cursor: Cursor, namespace: str, limits: MemoryLimits, index_bytes: i
 
 
 def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
-    """Return how many items there are, and what is wrong with them."""
+    """Return how many items there are, and what is wrong with them and with the threads."""
     row = Namespace.find(cursor, namespace)
     count, problems, last = 0, [], 0
     while True:
@@ -295,6 +295,14 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
         ]
     if row is not None and row.items != count:
         problems.append(f"{namespace!r} counts {row.items} items and holds {count}")
+    cursor.execute(
+        "SELECT name FROM memory_threads AS held WHERE namespace = %s AND records <> "
+        "(SELECT count(*) FROM memory_thread_records WHERE thread = held.id)",
+        [namespace],
+    )
+    problems += [
+        f"a record of thread {name!r} in {namespace!r} is missing" for (name,) in cursor.fetchall()
+    ]
     return count, problems
 
 

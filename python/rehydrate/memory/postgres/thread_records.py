@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from rehydrate._native import (
+    check_record_time,
     check_server_name,
     check_thread_records,
     read_server_text,
@@ -61,10 +61,7 @@ class ThreadRecords:
 
         Raises StoreConflictError if the thread has another number of records.
         """
-        _verify(name)
-        for _, time, _ in records:
-            if not math.isfinite(time):
-                raise InvalidArgumentError(f"a record's time is {time}; pass seconds since 1970")
+        _verify(name, records)
 
         def work(cursor: Cursor) -> builtins.list[Any]:
             now = now_ms()
@@ -78,19 +75,7 @@ class ThreadRecords:
                 # None if another process made it meanwhile.
                 found = cursor.fetchone() or _find(cursor, namespace, name, lock=True)
             self._check(name, expected, found)
-            bodies = [server_text(body) for _, _, body in records]
-            cursor.execute(
-                "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
-                "SELECT %s, %s, %s + place - 1, kind, time, body FROM "
-                "unnest(%s::smallint[], %s::float8[], %s::text[]) "
-                "WITH ORDINALITY AS new(kind, time, body, place)",
-                [
-                    *(namespace, found[0], expected),
-                    [kind for kind, _, _ in records],
-                    [float(time) for _, time, _ in records],
-                    bodies,
-                ],
-            )
+            _insert(cursor, namespace, found[0], expected, records)
             size = sum(len(body.encode()) for _, _, body in records)
             cursor.execute(
                 "UPDATE memory_threads SET changed = %s, records = records + %s, "
@@ -133,10 +118,15 @@ class ThreadRecords:
         return self._connections.read(namespace, work)
 
     def replace_records(
-        self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
+        self,
+        namespace: str,
+        name: str,
+        expected: int,
+        bodies: Sequence[tuple[int, str]],
+        added: Sequence[tuple[int, float, str]] = (),
     ) -> None:
-        """Put other bodies in place of some records."""
-        _verify(name)
+        """Put other bodies in place of some records, and add records, all of it or nothing."""
+        _verify(name, added)
 
         def work(cursor: Cursor) -> None:
             found = _find(cursor, namespace, name, lock=True)
@@ -156,11 +146,12 @@ class ThreadRecords:
                     found[0],
                 ],
             )
+            _insert(cursor, namespace, found[0], expected, added)
             cursor.execute(
-                "UPDATE memory_threads SET changed = %s, bytes = (SELECT coalesce("
-                "sum(octet_length(body)), 0) FROM memory_thread_records WHERE thread = %s) "
-                "WHERE id = %s",
-                [now_ms(), found[0], found[0]],
+                "UPDATE memory_threads SET changed = %s, records = records + %s, bytes = (SELECT "
+                "coalesce(sum(octet_length(body)), 0) FROM memory_thread_records "
+                "WHERE thread = %s) WHERE id = %s",
+                [now_ms(), len(added), found[0], found[0]],
             )
 
         self._connections.write(namespace, work)
@@ -183,10 +174,33 @@ class ThreadRecords:
         check_thread_records(self.path, name, expected, None if found is None else found[4])
 
 
-def _verify(name: str) -> None:
+def _verify(name: str, records: Sequence[tuple[int, float, str]] = ()) -> None:
     if not name:
         raise InvalidArgumentError("thread is empty; name the conversation that is meant")
     check_server_name("thread", name, _MAX_THREAD_BYTES)
+    for _, time, _ in records:
+        check_record_time(time)
+
+
+def _insert(
+    cursor: Cursor,
+    namespace: str,
+    thread: int,
+    first: int,
+    records: Sequence[tuple[int, float, str]],
+) -> None:
+    cursor.execute(
+        "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
+        "SELECT %s, %s, %s + place - 1, kind, time, body FROM "
+        "unnest(%s::smallint[], %s::float8[], %s::text[]) "
+        "WITH ORDINALITY AS new(kind, time, body, place)",
+        [
+            *(namespace, thread, first),
+            [kind for kind, _, _ in records],
+            [float(time) for _, time, _ in records],
+            [server_text(body) for _, _, body in records],
+        ],
+    )
 
 
 def _find(cursor: Cursor, namespace: str, name: str, *, lock: bool = False) -> Any:

@@ -9,7 +9,7 @@ use super::item::{MAX_NAME_BYTES, verify_name, verify_namespace};
 use super::problem::{self, Attempt, count_at, count_within, moment, moment_at};
 use super::purge::note_traces;
 use crate::error::{Error, Result, StoreProblem};
-use crate::interrupt::Pace;
+use crate::interrupt::{Pace, poll};
 
 /// Made with the first thread: a store without any stays as older versions of this crate made it. A record's id is its
 /// thread's number and its own in one, so a thread is in one place.
@@ -34,6 +34,8 @@ const TABLES: &str = "
 ";
 /// Bits of a record's id that are its number.
 const NUMBER_BITS: u32 = 31;
+/// Records that a check reads at once.
+const PAGE: usize = 4_096;
 /// The most records of a thread.
 const MAX_RECORDS: u64 = 1 << NUMBER_BITS;
 
@@ -62,7 +64,7 @@ impl Record {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         let body = String::from_utf8(row.get(4)?).unwrap_or_default();
         let time: f64 = row.get(2)?;
-        moment(2, (time * 1e3) as i64)?;
+        moment(2, milliseconds(time))?;
         Ok(Self { kind: row.get(1)?, time, body })
     }
 
@@ -176,17 +178,51 @@ impl Store {
                 None if expected == 0 => make(transaction, namespace, name, now_ms)?,
                 found => self.unchanged(found, name, expected)?,
             };
-            if thread.info.records + records.len() as u64 > MAX_RECORDS {
-                return Err(problem::store(
-                    self.path(),
-                    StoreProblem::Full,
-                    format!("thread {name:?} has as many records as one may have, {MAX_RECORDS}"),
-                    "go on in a new thread",
-                )
-                .into());
-            }
-            thread.write(transaction, records, now_ms)
+            self.append(transaction, thread, records, now_ms)
         })
+    }
+
+    fn append(
+        &self,
+        transaction: &Transaction<'_>,
+        thread: Thread,
+        records: &[Record],
+        now_ms: i64,
+    ) -> Attempt<ThreadInfo> {
+        if thread.info.records + records.len() as u64 > MAX_RECORDS {
+            let problem = format!("thread {:?} has as many records as one may have, {MAX_RECORDS}", thread.info.name);
+            return Err(problem::store(self.path(), StoreProblem::Full, problem, "go on in a new thread").into());
+        }
+        thread.write(transaction, records, now_ms)
+    }
+
+    /// Damage in the records of all threads.
+    pub(super) fn damaged_threads(&self) -> Result<Vec<String>> {
+        let names = self.connections.read(|transaction| {
+            if !has_tables(transaction)? {
+                return Ok(Vec::new());
+            }
+            let mut statement = transaction.prepare("SELECT namespace, name FROM threads ORDER BY id")?;
+            let names = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(names.collect::<rusqlite::Result<Vec<(String, String)>>>()?)
+        })?;
+        let mut problems = Vec::new();
+        for (namespace, name) in names {
+            let mut from = 0;
+            loop {
+                poll()?;
+                match self.records(&namespace, &name, from, PAGE) {
+                    Ok(page) if page.len() == PAGE => from += PAGE as u64,
+                    Ok(_) => break,
+                    Err(Error::Store { kind: StoreProblem::Corrupt, problem, .. }) => {
+                        problems.push(format!("namespace {namespace:?}: {problem}"));
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(problems)
     }
 
     /// At most `limit` records of a thread from a number on, in their order.
@@ -222,13 +258,21 @@ impl Store {
         if number < to { Err(self.damaged(&thread.info.name, number).into()) } else { Ok(records) }
     }
 
-    /// Put other bodies in place of some records, for texts that must not stay in them. No byte of the old ones stays
-    /// in any file.
+    /// Put other bodies in place of some records, for texts that must not stay in them, and append records. No byte of
+    /// the old bodies stays in any file.
     ///
     /// # Errors
     /// As [`Store::append_records`]; numbers that the thread doesn't have.
-    pub fn replace_records(&self, namespace: &str, name: &str, expected: u64, bodies: &[(u64, String)]) -> Result<()> {
+    pub fn replace_records(
+        &self,
+        namespace: &str,
+        name: &str,
+        expected: u64,
+        bodies: &[(u64, String)],
+        added: &[Record],
+    ) -> Result<()> {
         verify_thread(namespace, name)?;
+        verify_times(added)?;
         let now_ms = (self.options.clock)();
         self.connections.write(|transaction| {
             let found = Thread::find(transaction, namespace, name)?;
@@ -252,7 +296,7 @@ impl Store {
                 ))?;
             }
             note_traces(transaction)?;
-            thread.save(transaction, now_ms).map(drop)
+            self.append(transaction, thread, added, now_ms).map(drop)
         })?;
         self.erase_traces()
     }
@@ -348,10 +392,23 @@ fn verify_thread(namespace: &str, name: &str) -> Result<()> {
 }
 
 fn verify_times(records: &[Record]) -> Result<()> {
-    match records.iter().find(|record| !record.time.is_finite()) {
-        Some(record) => Err(Error::Argument(format!("a record's time is {}; pass seconds since 1970", record.time))),
-        None => Ok(()),
+    records.iter().try_for_each(|record| verify_time(record.time))
+}
+
+/// Refuse the time of a record that no reader could show.
+///
+/// # Errors
+/// Any but seconds since 1970, within the years 1 to 9999.
+pub fn verify_time(time: f64) -> Result<()> {
+    if time.is_finite() && moment(2, milliseconds(time)).is_ok() {
+        return Ok(());
     }
+    let remedy = "pass seconds since 1970, within the years 1 to 9999 of UTC";
+    Err(Error::Argument(format!("a record's time is {time:?}; {remedy}")))
+}
+
+fn milliseconds(time: f64) -> i64 {
+    (time * 1e3) as i64
 }
 
 #[cfg(test)]
@@ -395,7 +452,7 @@ mod tests {
         let store = Store::open(&path, Options::default()).unwrap();
         let secret = "hunter2-and-more".repeat(300);
         store.append_records("alice", "t", 0, &[record("a"), record(&secret), record("c")]).unwrap();
-        store.replace_records("alice", "t", 3, &[(1, "[gone]".into())]).unwrap();
+        store.replace_records("alice", "t", 3, &[(1, "[gone]".into())], &[]).unwrap();
         assert_eq!(store.records("alice", "t", 1, 1).unwrap(), [record("[gone]")]);
         // Both an even and an odd id: a range that ends at the next thread's id has a different sum for each.
         for thread in ["u", "v", "w"] {
@@ -428,5 +485,29 @@ mod tests {
                 && refused.to_string().contains("record 1")
         );
         assert_eq!(store.records("alice", "t", 2, 9).unwrap(), [record("c")]);
+        let problems = store.verify().unwrap().problems;
+        assert_eq!(problems, [r#"namespace "alice": record 1 of thread "t" is not as it was written"#]);
+    }
+
+    #[test]
+    fn a_time_that_could_not_be_read_again_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("t.db"), Options::default()).unwrap();
+        for time in [1e300, -1e300, f64::NAN, f64::INFINITY, 253_402_300_800.0] {
+            let refused = store.append_records("alice", "t", 0, &[Record { time, ..record("a") }]).unwrap_err();
+            assert!(refused.to_string().contains("years 1 to 9999"), "{refused}");
+        }
+        assert!(store.thread("alice", "t").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_replaced_and_what_is_added_are_one_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("t.db"), Options::default()).unwrap();
+        store.append_records("alice", "t", 0, &[record("a"), record("b")]).unwrap();
+        store.replace_records("alice", "t", 2, &[(0, "x".into())], &[record("c")]).unwrap();
+        assert_eq!(store.records("alice", "t", 0, 9).unwrap(), [record("x"), record("b"), record("c")]);
+        store.replace_records("alice", "t", 3, &[(0, "y".into()), (9, "y".into())], &[record("d")]).unwrap_err();
+        assert_eq!(store.records("alice", "t", 0, 9).unwrap(), [record("x"), record("b"), record("c")]);
     }
 }

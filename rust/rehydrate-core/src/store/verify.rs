@@ -96,13 +96,14 @@ impl Store {
     }
 
     /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one
-    /// that was added, and that every index holds exactly the present items. Faults of an index are repaired, faults of
-    /// the truth are reported.
+    /// that was added, that every record of a thread is as it was written, and that every index holds exactly the
+    /// present items. Faults of an index are repaired, faults of the truth are reported.
     ///
     /// # Errors
     /// A file that cannot be read at all.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report { problems: self.connections.read(check_tables)?, ..Report::default() };
+        report.problems.extend(self.damaged_threads()?);
         for name in self.namespaces()? {
             let Some((row, files)) = state(&self.connections, &name)? else { continue };
             // Read from the disk again, whatever is in memory.

@@ -1,6 +1,5 @@
 //! The places of the values of a JSON text, by its brackets and quotation marks.
 use std::convert::Infallible;
-use std::ops::Range;
 
 use crate::caps;
 use crate::json_spans::{each_part, end_of_value, skip_blank};
@@ -46,16 +45,6 @@ impl<'a> Spans<'a> {
         Some(items)
     }
 
-    /// The places of the strings in it at any depth, with their quotation marks.
-    pub(super) fn strings(self) -> impl Iterator<Item = Range<usize>> + 'a {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let start = at + memchr::memchr(b'"', self.0.as_bytes().get(at..)?)?;
-            at = end_of_value(self.0.as_bytes(), start)?;
-            Some(start..at)
-        })
-    }
-
     fn walk(self, opening: u8, closing: u8, mut take: impl FnMut(usize) -> Option<usize>) -> Option<()> {
         let text = self.0.as_bytes();
         let at = skip_blank(text, 0);
@@ -77,38 +66,50 @@ pub(super) fn decoded(string: &str) -> Vec<u8> {
     if !inner.contains('\\') {
         return inner.into();
     }
-    let mut points: Vec<u32> = Vec::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(char) = rest.chars().next() {
-        rest = &rest[char.len_utf8()..];
-        if char != '\\' {
-            points.push(char.into());
-            continue;
-        }
-        let escape = rest.chars().next().unwrap_or('\\');
-        rest = rest.get(escape.len_utf8()..).unwrap_or_default();
-        let point = match escape {
-            'b' => 8,
-            't' => 9,
-            'n' => 10,
-            'f' => 12,
-            'r' => 13,
-            'u' => {
-                let digits = rest.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-                rest = rest.get(4..).unwrap_or_default();
+    unescaped(inner.as_bytes()).0
+}
+
+/// A text with what JSON's escapes in it mean; and for each byte the place of what is written for it, at last the end.
+pub(super) fn unescaped(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let (mut out, mut places) = (Vec::with_capacity(text.len()), Vec::with_capacity(text.len() + 1));
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let mut start = at;
+        at += 1;
+        let escape = if byte == b'\\' { text.get(at) } else { None };
+        at += usize::from(escape.is_some());
+        let mut point = match escape {
+            Some(b'b') => 8,
+            Some(b't') => 9,
+            Some(b'n') => 10,
+            Some(b'f') => 12,
+            Some(b'r') => 13,
+            Some(b'u') => {
+                let digits = text.get(at..at + 4).and_then(|digits| str::from_utf8(digits).ok());
+                let digits = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                at += if digits.is_some() { 4 } else { 0 };
                 digits.unwrap_or(0xFFFD)
             }
-            other => other.into(),
-        };
-        match points.last_mut() {
-            // The second half of a pair.
-            Some(last @ 0xD800..0xDC00) if escape == 'u' && (0xDC00..0xE000).contains(&point) => {
-                *last = 0x10000 + ((*last - 0xD800) << 10) + (point - 0xDC00);
+            other => {
+                out.push(*other.unwrap_or(&byte));
+                places.push(start);
+                continue;
             }
-            _ => points.push(point),
+        };
+        if let (0xDC00..0xE000, Some(first)) = (point, out.len().checked_sub(3)) {
+            // The second half of a pair.
+            if let [half @ 0xD800..0xDC00] = caps::decoded(&out[first..])[..] {
+                point = 0x10000 + ((half - 0xD800) << 10) + (point - 0xDC00);
+                start = places[first];
+                out.truncate(first);
+                places.truncate(first);
+            }
         }
+        out.extend(caps::encoded(&[point]));
+        places.resize(out.len(), start);
     }
-    caps::encoded(&points)
+    places.push(text.len());
+    (out, places)
 }
 
 /// A text as JSON has it, with its quotation marks.
@@ -148,12 +149,19 @@ mod tests {
 
     #[test]
     fn strings_are_read_and_written_as_python_does() {
-        let text = r#"{"a\n\u00e9\ud83d\ude00\/": ["\ud83d", 1, "\"x\\"]}"#;
-        let strings: Vec<_> = Spans(text).strings().map(|string| decoded(&text[string])).collect();
+        let written = [r#""a\n\u00e9\ud83d\ude00\/""#, r#""\ud83d""#, r#""\"x\\""#];
+        let strings = written.map(decoded);
         let expected: [&[u8]; 3] = ["a\né\u{1F600}/".as_bytes(), b"\xED\xA0\xBD", b"\"x\\"];
         assert_eq!(strings, expected);
-        let written: Vec<_> = strings.iter().map(|string| encoded(string)).collect();
+        let written = strings.map(|string| encoded(&string));
         assert_eq!(written, ["\"a\\né\u{1F600}/\"", "\"\\ud83d\"", r#""\"x\\""#]);
+    }
+
+    #[test]
+    fn each_byte_has_its_place_in_what_is_written() {
+        let (text, places) = unescaped(r"é\u00e9\ud83d\ude00\u12\\".as_bytes());
+        assert_eq!(text, "éé\u{1F600}\u{FFFD}12\\".as_bytes());
+        assert_eq!(places, [0, 1, 2, 2, 8, 8, 8, 8, 20, 20, 20, 22, 23, 24, 26]);
     }
 
     #[test]

@@ -52,8 +52,7 @@ impl LocalThreads {
         expected: u64,
         records: Vec<(u8, f64, Name)>,
     ) -> PyResult<ThreadRow> {
-        let records: Vec<Record> =
-            records.into_iter().map(|(kind, time, body)| Record { kind, time, body: body.0 }).collect();
+        let records = records_of(records);
         detached(py, || self.open.core.append_records(&namespace.0, &name.0, expected, &records)).map(thread_row)
     }
 
@@ -71,7 +70,8 @@ impl LocalThreads {
         Ok(found.into_iter().map(|record| (record.kind, record.time, record.body)).collect())
     }
 
-    /// Put other bodies in place of some records of a thread that has `expected` of them.
+    /// Put other bodies in place of some records of a thread that has `expected` of them, and add records.
+    #[pyo3(signature = (namespace, name, expected, bodies, added = Vec::new()))]
     fn replace_records(
         &self,
         py: Python<'_>,
@@ -79,15 +79,28 @@ impl LocalThreads {
         name: Name,
         expected: u64,
         bodies: Vec<(u64, Name)>,
+        added: Vec<(u8, f64, Name)>,
     ) -> PyResult<()> {
+        let added = records_of(added);
         let bodies: Vec<(u64, String)> = bodies.into_iter().map(|(number, body)| (number, body.0)).collect();
-        detached(py, || self.open.core.replace_records(&namespace.0, &name.0, expected, &bodies))
+        detached(py, || self.open.core.replace_records(&namespace.0, &name.0, expected, &bodies, &added))
     }
 
     /// Delete a thread, to the last byte; how many records it had.
     fn purge_thread(&self, py: Python<'_>, namespace: Name, name: Name) -> PyResult<u64> {
         detached(py, || self.open.core.purge_thread(&namespace.0, &name.0))
     }
+}
+
+fn records_of(records: Vec<(u8, f64, Name)>) -> Vec<Record> {
+    records.into_iter().map(|(kind, time, body)| Record { kind, time, body: body.0 }).collect()
+}
+
+/// Refuse a time of a record that no reader could show.
+#[pyfunction]
+pub fn check_record_time(py: Python<'_>, time: f64) -> PyResult<()> {
+    let _running = Running::begin();
+    store::verify_time(time).map_err(|error| to_py(py, &error))
 }
 
 /// Refuse to write to a thread that has another number of records than the caller read. None: there is none.
