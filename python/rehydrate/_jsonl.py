@@ -3,6 +3,7 @@ that the environment names."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,11 +20,14 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
     """Give a draft to write, which replaces `path` when it is complete and on the disk.
 
     Only its owner may read it; with `keeps_mode` it gets the mode of the earlier file. A device or
-    a pipe is written directly.
+    a pipe is written directly. Raises OSError; also for a database, which nothing replaces: what a
+    memory or stored threads hold would be gone.
     """
     if path.exists() and not path.is_file():
         yield path
         return
+    if _is_database(path):
+        raise FileExistsError(errno.EEXIST, "it is a database, with what it holds", str(path))
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     # Nobody can have put a link under this name, which writing would follow.
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -38,6 +42,12 @@ def whole_file(path: Path, *, keeps_mode: bool = False) -> Iterator[Path]:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def _is_database(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\0"
+    return False
 
 
 def write_lines(path: str | PathLike[str], lines: Iterable[str]) -> int:

@@ -91,3 +91,24 @@ def test_a_pipe_that_is_named_as_output_is_written_and_stays_one(shell, tmp_path
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("memory export {0}", "compact chat.json -o {0}", "compact chat.json --html {0}"),
+        *("inspect chat.json -o {0}", "thread export --store {0} talk {0}"),
+    ],
+)
+def test_no_output_replaces_a_memory_or_stored_threads(shell, tmp_path, command):
+    from rehydrate import Context
+
+    store = tmp_path / "memory.db"
+    with Context.open(store, thread="talk", namespace="t") as context:
+        context.add({"role": "user", "content": "Hello"})
+    done = shell(command.format("memory.db"))
+    assert done.returncode == USAGE
+    assert b"memory.db cannot be written: it is a database" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    with Memory.open(store, namespace="t") as memory:
+        assert [item.text for item in memory.list()] == ["coffee"]

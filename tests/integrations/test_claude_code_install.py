@@ -250,6 +250,30 @@ def test_a_result_that_was_cut_is_printed_whole(tmp_path: Path) -> None:
         assert "copy the handle from its notice" in done.stderr
 
 
+def test_a_result_is_printed_below_the_agents_folder_and_whatever_its_text_is(
+    tmp_path: Path,
+) -> None:
+    started = tmp_path / "repository" / "shop"
+    (started / "src").mkdir(parents=True)
+    (started.parent / ".git").mkdir()
+    log = "".join([f"line {number} of the log \ud83d\n" for number in range(5_000)])
+    given = payload(tool_name="Bash", tool_response={"stdout": log}, cwd=str(started))
+    reply = hook(tmp_path, "PostToolUse", given, CLAUDE_PROJECT_DIR=str(started))
+    shown = reply["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
+    handle = shown.rpartition("rehydrate claude fetch ")[2].rstrip("]")
+    for folder in (started, started / "src"):
+        done = subprocess.run(
+            [sys.executable, "-m", "rehydrate", "claude", "fetch", handle],
+            cwd=folder,
+            env=environment(tmp_path),
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.decode() == log.replace("\ud83d", "\ufffd")
+
+
 def test_each_hook_of_the_packages_plugin_is_a_command_that_works(tmp_path: Path) -> None:
     hooks = json.loads((PLUGIN / "hooks" / "hooks.json").read_text("utf-8"))["hooks"]
     installed = Installation("plugin", environment(tmp_path))

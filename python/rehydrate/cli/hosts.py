@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.memory_store import MEMORY, SERVER, opened_memory
@@ -301,26 +303,25 @@ def described(row: CompactionRow) -> list[str]:
     option("--session ID", "default: search this project's sessions"),
 )
 def _fetch(options: argparse.Namespace) -> None:
+    from rehydrate.context.jit import ThreadReader
     from rehydrate.errors import UnknownHandleError, UnknownThreadError
     from rehydrate.integrations.claude_code import Home
     from rehydrate.integrations.claude_code.home import project_of
-    from rehydrate.integrations.claude_code.transcript import Session
 
-    home, project = Home.of(), project_of(os.getcwd())  # noqa: PTH109  the same as a hook's cwd
-    if home.threads.exists():
-        sessions = [options.session]
-        if not options.session:
-            with home.open_threads(project) as threads:
-                sessions = [info.name for info in threads.list()]
-        for session in sessions:
-            try:
-                write(Session(home, project, session, "claude_code").whole(options.handle))
-            except (UnknownHandleError, UnknownThreadError):
-                continue
-            return
+    home, here = Home.of(), Path.cwd()
+    # The agent may have been started in any folder above, also in one inside a repository.
+    above = [folder.as_posix() for folder in (here, *here.parents)]
+    projects = dict.fromkeys([project_of(str(here)), *above])
+    for project in projects if home.threads.exists() else ():
+        with home.open_threads(project) as threads:
+            found = [info.name for info in threads.list()]
+            for session in [options.session] if options.session else found:
+                with suppress(UnknownHandleError, UnknownThreadError):
+                    write(ThreadReader(threads, session).whole(options.handle))
+                    return
     raise Failure(
-        f"no session of {project} has {options.handle!r}; copy the handle from its notice, and "
-        "call this in the project's folder"
+        f"no session of {next(iter(projects))} has {options.handle!r}; copy the handle from its "
+        "notice, and call this in the project's folder"
     )
 
 

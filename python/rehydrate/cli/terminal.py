@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from rehydrate import _native
 from rehydrate._jsonl import whole_file
-from rehydrate._native import plain
+from rehydrate._native import as_unicode, plain
 from rehydrate._text import as_json
 
 if TYPE_CHECKING:
@@ -240,12 +240,13 @@ def _wants_colour(stream: IO[Any], environ: Mapping[str, str]) -> bool:
 
 
 def write(text: str, path: Path | None = None, option: str = "-o", what: str = "") -> None:
-    """Write data as UTF-8, whatever the locale, with line ends unchanged.
+    """Write data as UTF-8, whatever the locale, with line ends unchanged; half of a surrogate pair,
+    which UTF-8 cannot hold, is U+FFFD.
 
     `option` named the path; a failure asks the user to pass another one with it. The user is
     informed of a file that holds `what`.
     """
-    data = text.encode()
+    data = as_unicode(text).encode()
     if path is None:
         _write_out(data)
         return

@@ -115,13 +115,6 @@ class Session(NamedTuple):
         with self.home.open_threads(self.project) as threads:
             return threads.keep(self.id, Redactor()(text).text, format=self.agent)
 
-    def whole(self, handle: str) -> str:
-        """Return the text under a handle; raises UnknownThreadError, UnknownHandleError."""
-        from rehydrate.context.jit import ThreadReader
-
-        with self.home.open_threads(self.project) as threads:
-            return ThreadReader(threads, self.id).whole(handle)
-
 
 def _line_id(entry: Mapping[str, Any]) -> str | None:
     """Return what a line is known by when it is read again. A line of Codex has no id: its time and
