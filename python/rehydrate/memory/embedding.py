@@ -67,7 +67,8 @@ class Embedding:
         from rehydrate.embedding.choice import ask
 
         attempt = ask(self._model, texts)
-        reached = [False] * len(texts) if attempt.rows is None else attempt.rows.any(axis=1)
+        rows = attempt.rows
+        reached = [rows is not None and bool(rows[at].any()) for at in range(len(texts))]
         lacking = sum(
             not has and bool(text.strip()) for text, has in zip(texts, reached, strict=True)
         )
@@ -77,7 +78,7 @@ class Embedding:
                 namespace,
                 f"embedder: {why}; {lacking} of {len(texts)} texts without a vector, {instead}",
             )
-        return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
+        return None if rows is None else Vectors(self._space(), rows)
 
     def offer(
         self,

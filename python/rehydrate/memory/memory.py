@@ -286,7 +286,7 @@ class Memory(Closing):
         if vectors is not None and queries:
             import numpy as np
 
-            lacking = np.flatnonzero(~np.atleast_2d(vectors.rows).any(axis=1))
+            lacking = np.flatnonzero(~np.atleast_2d(vectors.rows).any(axis=1)).tolist()
             by_text = [queries[at] for at in lacking]
             near = self._store.recall(by_text, count, namespace=where) if by_text else []
             for at, row in zip(lacking, near, strict=True):

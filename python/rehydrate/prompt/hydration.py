@@ -445,7 +445,7 @@ def _counted_as(source: HydrationSource, request: SourceRequest) -> tuple[Hashab
     while isinstance(run, (partial, MethodType)):
         run = run.func if isinstance(run, partial) else run.__func__
     plain = inspect.unwrap(run) if isinstance(run, FunctionType) else run
-    code = plain.__code__ if isinstance(plain, FunctionType) else type(plain)
+    code: Any = plain.__code__ if isinstance(plain, FunctionType) else type(plain)
     return (id(source.memory or owner), code, request.namespace), code
 
 

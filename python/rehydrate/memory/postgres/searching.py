@@ -160,7 +160,9 @@ class Searcher:
                     cursor, namespace, query, wanted, fusion, vectors, filters, now
                 )
             lift = max(0.0, nearest[0][1]) if nearest else 0.0
-            found = [(number, score + lift, score, 1.0, None) for number, score in scanned]
+            found: list[Ranked] = [
+                (number, score + lift, score, 1.0, None) for number, score in scanned
+            ]
             found += [hit for hit in nearest if hit[0] not in held]
             ids = [number for number, *_ in found]
             more = "AND id = ANY(%(ids)s)"
