@@ -32,7 +32,7 @@ def test_records_come_back_as_they_were(postgres: str):
         assert [body for _, _, body in store.records("a", "t")] == ["other", "{}"]
         store.replace_records("a", "t", 2, [(1, "one")], [(1, 3.5, "more")])
         assert [body for _, _, body in store.records("a", "t")] == ["other", "one", "more"]
-        assert store.thread("a", "t")[3:] == (3, len("otheronemore"))
+        assert (store.thread("a", "t") or ())[3:] == (3, len("otheronemore"))
         with pytest.raises(InvalidArgumentError, match="years 1 to 9999"):
             store.append_records("a", "t", 3, [(1, 1e300, "x")])
         assert store.purge_thread("a", "t") == 3
