@@ -103,11 +103,16 @@ class _Messages(Codec[ChatMessage]):
         return replace(part, text=text)
 
     def changed_part(self, part: Any, now: Mapping[str, Any]) -> Any:
-        text = next(texts_of(now["content"]))
+        texts = texts_of(now["content"])
         if isinstance(part.result, str):
-            return replace(part, result=text)
-        media = [each for each in part.result if not isinstance(each, TextContent)]
-        return replace(part, result=[TextContent(text), *media])
+            return replace(part, result=next(texts))
+        shown: list[Any] = []
+        for each in part.result:
+            if not isinstance(each, TextContent):
+                shown.append(each)
+            elif (text := next(texts, None)) is not None:
+                shown.append(replace(each, text=text))
+        return replace(part, result=shown)
 
 
 CODEC = _Messages()
