@@ -285,6 +285,16 @@ def test_the_callers_own_cache_points_count_and_change_no_digest() -> None:
     assert str(with_point.request).count("cachePoint") <= 4
 
 
+def test_a_rule_of_converses_that_a_converted_history_breaks_is_said_to_be_its_own() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="}
+    blocks = [{"type": "document", "source": source} for _ in range(6)]
+    entries = ({"role": "user", "content": [*blocks, {"type": "text", "text": "Read."}]},)
+    assert validate(entries, "anthropic") == []
+    compiled = compile(PromptIR(history=History(entries, "anthropic")), "bedrock")
+    (why,) = compiled.ir.meta.degraded
+    assert why.startswith("history: as bedrock gets it: ") and "too_many_documents" in why
+
+
 def test_media_and_errors_are_converted_both_ways() -> None:
     png = "data:image/png;base64,iVBORw0KGgo="
     pdf = "data:application/pdf;base64,JVBERg=="
