@@ -106,13 +106,11 @@ class _Messages(Codec[ChatMessage]):
         texts = texts_of(now["content"])
         if isinstance(part.result, str):
             return replace(part, result=next(texts))
-        shown: list[Any] = []
-        for each in part.result:
-            if not isinstance(each, TextContent):
-                shown.append(each)
-            elif (text := next(texts, None)) is not None:
-                shown.append(replace(each, text=text))
-        return replace(part, result=shown)
+        shown = [
+            replace(each, text=next(texts, "")) if isinstance(each, TextContent) else each
+            for each in part.result
+        ]
+        return replace(part, result=[each for each in shown if each != TextContent("")])
 
 
 CODEC = _Messages()
