@@ -10,7 +10,9 @@ import pytest
 from rehydrate import Context, validate
 from rehydrate._text import NOTHING
 from rehydrate.agent import Interpreter, Tool, ToolError, TurnLimits
+from rehydrate.agent.tool_calls import ToolRunner, run_tool
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.calls import ToolCall
 from tests.agent import clocks
 from tests.agent.script import BACKENDS, Script, call_reply, results, text_reply
 from tests.sizes import PATIENCE_SECONDS
@@ -225,6 +227,14 @@ def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones():
 
     found = results_of(("a", "bock", {}), tools=[book])
     assert found == {"a": "there is no tool 'bock'; the tools are book"}
+
+
+def test_a_tool_whose_name_converse_refuses_is_called_by_the_one_that_it_is_sent():
+    tool = Tool("harbour.pilot/book", "", {"type": "object"}, lambda: "booked")
+    sent = tool.definition.render("bedrock")["toolSpec"]["name"]
+    call = ToolCall("bedrock", "tooluse_1", sent, {})
+    found = clocks.run(partial(run_tool, {tool.name: tool}, call, 20, ToolRunner()), "asyncio")
+    assert found.content == "booked"
 
 
 @both

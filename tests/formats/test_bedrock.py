@@ -83,6 +83,17 @@ PLANTED: dict[str, tuple[list[Any], list[int]]] = {
         [0, 1, 2],
     ),
     "invalid_id": ([USER, use("x" * 65), result("x" * 65)], [1, 2]),
+    "invalid_tool_name": (
+        [
+            USER,
+            use("a", name="mcp.server/tool"),
+            result("a"),
+            use("b", name="x" * 65),
+            result("b"),
+            use("c", name="x" * 64),
+        ],
+        [1, 3],
+    ),
     "empty_error_result": ([USER, use("a"), result("a", content=(), status="error")], [2]),
     "document_without_text": ([message(PDF)], [0]),
     "document_name": (
@@ -283,6 +294,37 @@ def test_the_callers_own_cache_points_count_and_change_no_digest() -> None:
         each.digest for each in without.segments
     ]
     assert str(with_point.request).count("cachePoint") <= 4
+
+
+def test_a_tools_name_is_sent_in_converses_characters_by_its_definition_and_its_calls() -> None:
+    def call(name: str) -> dict[str, Any]:
+        return {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
+
+    names = ["mcp.server/tool", "mcp_server_tool", "mcp.server.tool", "é" * 90]
+    entries = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": None, "tool_calls": list(map(call, names))},
+        *({"role": "tool", "tool_call_id": name, "content": "4"} for name in names),
+    ]
+    tools = tuple([ToolDef(name, "", {"type": "object"}) for name in names])
+    history = History(tuple(entries), "openai_chat")
+    compiled = compile(PromptIR(tools=tools, history=history), "bedrock")
+    assert refusal(compiled.request) is None
+    assert compiled.ir.meta.degraded == ()
+    uses = [each["toolUse"]["name"] for each in compiled.messages[1]["content"]]
+    specs = [each["toolSpec"]["name"] for each in compiled.request["toolConfig"]["tools"]]
+    assert sorted(uses) == sorted(specs)
+    assert len(set(uses)) == 4 and "mcp_server_tool" in uses
+
+
+def test_a_rule_of_converses_that_a_converted_history_breaks_is_said_to_be_its_own() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="}
+    blocks = [{"type": "document", "source": source} for _ in range(6)]
+    entries = ({"role": "user", "content": [*blocks, {"type": "text", "text": "Read."}]},)
+    assert validate(entries, "anthropic") == []
+    compiled = compile(PromptIR(history=History(entries, "anthropic")), "bedrock")
+    (why,) = compiled.ir.meta.degraded
+    assert why.startswith("history: as bedrock gets it: ") and "too_many_documents" in why
 
 
 def test_media_and_errors_are_converted_both_ways() -> None:

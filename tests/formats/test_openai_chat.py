@@ -8,7 +8,7 @@ import pytest
 
 import rehydrate
 from rehydrate import PromptIR, compile
-from rehydrate.formats import detect_format, parse, validate
+from rehydrate.formats import FORMATS, detect_format, parse, validate
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import History
 
@@ -49,6 +49,14 @@ def test_contents_calls_and_reasoning_become_pieces_of_their_kind():
     )
     assert (assistant.calls, result.answers) == (("a",), ("a",))
     assert result.pieces == (("found", PieceKind.TOOL_RESULT),)
+
+
+def test_an_answer_with_citations_of_its_characters_is_never_cut():
+    cited = {"type": "url_citation", "url_citation": {"start_index": 900, "end_index": 990}}
+    plain = {"role": "assistant", "content": "A sentence. " * 90, "refusal": None}
+    places = FORMATS["openai_chat"].places
+    assert places({**plain, "annotations": []}, 0) == [("content",)]
+    assert places({**plain, "annotations": [cited]}, 0) == [None]
 
 
 def test_a_refusal_and_a_spoken_answer_are_text():

@@ -120,6 +120,23 @@ def test_a_long_result_is_shown_in_part_and_a_picture_in_it_stays() -> None:
     assert kept is picture
 
 
+def test_a_result_of_several_texts_keeps_those_that_are_shown_whole() -> None:
+    call = ToolCall("lookup", {"query": "q"}, id="c1")
+    texts = ["exit 1", harbour.words("x", 900), "3 warnings"]
+    parts = [part for text in texts for part in CODEC.parts(ChatMessage.from_user(text))]
+    messages = [
+        ChatMessage.from_user("Look."),
+        ChatMessage.from_assistant(tool_calls=[call]),
+        ChatMessage.from_tool(parts, call),
+    ]
+    shown = RehydrateChatGenerator(MockChatGenerator(), caps=Caps(default_tokens=400))._shown(
+        messages, None
+    )
+    first, second, third = shown[2].tool_call_result.result
+    assert (first.text, third.text) == (texts[0], texts[2])
+    assert len(second.text) < len(texts[1]) / 2
+
+
 def test_where_something_fails_the_messages_go_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = RehydrateChatGenerator(MockChatGenerator())
 

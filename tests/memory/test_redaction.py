@@ -116,6 +116,8 @@ IN_PLACE = {
         ("amqp://admin:{}@mq", "guest"),
         ("postgres://app@srv:{}@srv.postgres.database.azure.com/db", "Hunter2!x9"),
         ("u=postgres%3A%2F%2Fapp%3A{}%40db", "hunter2"),
+        ("postgresql://admin:{}@db/x", "Sup3r/Secret"),
+        ("postgresql://admin:{}@db:5432/x?sslmode=require", "p%40ss/w0rdX"),
     ],
     "url_token": [("https://{}@github.com/o/r.git", _random(39, _HEX) + "7")],
     "encoded_credentials": [
@@ -149,11 +151,14 @@ IN_PLACE = {
     "command_option": [
         ("mysql --password {} -h db", "Hunter2!x9"),
         ("tool --api-token={}", _random(31) + "7"),
+        ('["mysql", "--password", "{}"]', "Hunter2!x9"),
     ],
     "command_password": [
         ("mysql -u root -p{} shop", "Hunter2!x9"),
         ("sshpass -p {} ssh root@h", "Hunter2!x9"),
         ("docker login -u me -p {} reg.io", "Hunter2!x9"),
+        ('["mysql","-p{}","-uroot"]', "Wr0ub4dor9"),
+        ('["sshpass", "-p", "{}", "ssh"]', "Wr0ub4dor9"),
     ],
     "command_secret": [
         ("redis-cli -h cache -a {} ping", "Hunter2!x9"),
@@ -186,6 +191,24 @@ IN_PLACE = {
         ('<add key="DbPassword" value="{}"/>', "Hunter2!x9"),
         ("- name: DB_PASSWORD\n  value: {}", "Hunter2!x9"),
         ("password=\x1b[32m{}\x1b[0m", "Hunter2!x9"),
+        ('DB_PASSWORD: str = "{}"', "Tr0ub4dor&3"),
+        ("password: string | null = '{}';", "Tr0ub4dor&3"),
+        ("private password?: string = '{}'", "Tr0ub4dor&3"),
+        ('var dbPassword string = "{}"', "Tr0ub4dor&3"),
+        ('char password[] = "{}";', "Tr0ub4dor&3"),
+        ('password: Final[str] = b"{}"', "Tr0ub4dor&3"),
+        ('password = """{}"""', "Tr0ub4dor&3"),
+        ('password = (\n    "{}"\n)', "Tr0ub4dor&3"),
+        ('password =\n    "{}"', "Tr0ub4dor&3"),
+        ("db:\n  password: |-\n    {}\n", "Tr0ub4dor&3"),
+        ("password:\n  value: {}\n", "Tr0ub4dor&3"),
+        ('{{"passwords": ["{}"]}}', "Tr0ub4dor&3"),
+        ('{{"passwords": ["short", "none",\n  "{}"]}}', "Tr0ub4dor&3"),
+        ('{{"password": {{"value": "{}"}}}}', "Tr0ub4dor&3"),
+        ("CREATE USER a WITH PASSWORD '{}';", "Tr0ub4dor&3"),
+        ("CREATE USER a IDENTIFIED BY '{}'", "Tr0ub4dor&3"),
+        ("ALTER USER a IDENTIFIED WITH caching_sha2_password BY '{}'", "Tr0ub4dor&3"),
+        ("password: {}", "bob/Tr0ub4dor&3"),
     ],
     "secret": [
         ("api_key = '{}'", _random(31) + "7"),
@@ -196,6 +219,9 @@ IN_PLACE = {
         ("githubToken => {}", _random(31) + "7"),
         ('{{"name": "API_TOKEN", "value": "{}"}}', _random(31) + "7"),
         ("client-key-data: {}", b64encode(_random(60).encode()).decode()),
+        ('api_key: str = "{}"', "aB3dE5gH7jK9mNpQ"),
+        ('let token: &str = "{}";', "aB3dE5gH7jK9mNpQ"),
+        ('token: &\'static str = "{}"', "aB3dE5gH7jK9mNpQ"),
         ("SECRET_KEY = '{}'", "django-insecure-" + _random(46, _ALNUM + "!@#$%^&*(-_=+)") + "a1B2"),
         ("AZURE_DEVOPS_EXT_PAT={}", _random(50, "abcdefghijklmnopqrstuvwxyz234567") + "a7"),
         ("https://api.x.com/v1?api_key={}&q=1", _random(31) + "7"),
@@ -264,6 +290,19 @@ HARMLESS = [
     "--token $TOKEN --password-stdin --secret <name>",
     "export PASSWORD=$(cat file1) PGPASSWORD=$SECRET1",
     "author=b64:abcd auth: none, auth: true",
+    "https://host:8080/a@B2 http://{host}:{port}/@x1/Y http://[::1]:80/a@B2 https://h:port/a1@b",
+    "https://registry.npmjs.org/@types/Node1 https://medium.com/p:with@sign https://x/?m=a1@b.org",
+    "git+ssh://git@github.com:Owner/repo1.git@v2 mongodb://a:27017,b:27017/Db?x=1@2",
+    "def connect(password: str, host='db1.internal', port: int = 5432): ...",
+    'password: str = field(default="", repr=False)  # see "RFC 1234a"',
+    'def sign(self) -> AccessToken:\n    """Return the RFC 8693 token of X509 keys."""',
+    'class Password:\n    """A bcrypt 2b hash."""',
+    "password: string;\nname = 'abc12345'; token: int = 12",
+    '"password": ["This password is too short.", "It must have 8 characters at least."]',
+    '"password": {"type": "string2", "minLength8": 8}, "password": ["required", "min:8"]',
+    "password: |\n  Enter the new password\ntoken: >\n  a b c",
+    "print('wrong password'); identified by name; Enter password 'til it's right",
+    "the password column, 'users2', has token 'aB3dE5gH7jK9mNpQ'",
 ]
 
 
@@ -303,6 +342,33 @@ def test_what_is_taken_out_is_the_secret_and_its_span_is_labelled():
         for redaction in redacted.redactions:
             label = redacted.text[redaction.start : redaction.end]
             assert label == f"[redacted:{redaction.name}]"
+
+
+def test_every_password_of_a_list_is_taken_out_and_no_other_text_of_it():
+    text = '{"passwords": ["Tr0ub4dor&3", "none", "Hunter2!x9"], "users": ["ann12345"]}'
+    assert Redactor()(text).text == (
+        '{"passwords": ["[redacted:password]", "none", "[redacted:password]"],'
+        ' "users": ["ann12345"]}'
+    )
+
+
+def test_a_value_in_json_has_the_name_of_its_list_or_object_or_the_command_before_it():
+    inside = Redactor().inside
+    kept = {"cmd": ["mysql", "-uroot", "shop1"], "names": ["Hunter2!x9"], "n": [1, None]}
+    assert inside(kept) == kept
+    assert inside(
+        {
+            "passwords": ["Hunter2!x9", "none"],
+            "password": {"value": "Hunter2!x9", "type": "text"},
+            "cmd": ["mysql", "-pHunter2x9", "shop"],
+            "args": ["sshpass", "-p", "Hunter2!x9"],
+        }
+    ) == {
+        "passwords": ["[redacted:password]", "none"],
+        "password": {"value": "[redacted:password]", "type": "text"},
+        "cmd": ["mysql", "-p[redacted:command_password]", "shop"],
+        "args": ["sshpass", "-p", "[redacted:command_password]"],
+    }
 
 
 def test_what_is_no_secret_stays():
@@ -420,6 +486,10 @@ def test_redacting_twice_is_redacting_once(
         "authorization: bearer " * 5_000,
         "curl " + "-u a:" * 20_000,
         "secret" + " " * 100_000,
+        "password: [" + '"Hunter2!x9", ' * 10_000,
+        "password: |\n" * 10_000,
+        "password: a[" * 10_000,
+        "postgres://a:b/" * 10_000,
         "api_key=" + "a" * 100_000,
         "Q~" * 50_000,
     ],

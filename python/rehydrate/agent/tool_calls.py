@@ -216,6 +216,9 @@ async def _content(
     tools: Mapping[str, Tool], call: ToolCall, timeout: float | None, runner: ToolRunner
 ) -> str:
     tool = tools.get(call.name)
+    if tool is None and call.format == "bedrock":
+        sent = {t.definition.render("bedrock")["toolSpec"]["name"]: t for t in tools.values()}
+        tool = sent.get(call.name)
     if tool is None:
         more = ", ..." if len(tools) > _MAX_LISTED_NAMES else ""
         names = f"the tools are {', '.join(sorted(tools)[:_MAX_LISTED_NAMES])}{more}"

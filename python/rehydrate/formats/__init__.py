@@ -208,6 +208,7 @@ a part (V) |
     | unknown_block | B, G, V, U | a block with a type, with several keys, or with none that \
 Converse or Gemini has; a part, an output or a state that the AI SDK doesn't have (V, U) |
     | invalid_id | B | the id of a call or a result has other characters, or more than 64 |
+    | invalid_tool_name | B | the name in a call has other characters, or more than 64 |
     | empty_error_result | B | a result that is an error, without a content |
     | document_without_text | B | a message with a document and no text |
     | document_name | B | no name of a document, or one with other characters than Converse takes |

@@ -103,11 +103,14 @@ class _Messages(Codec[ChatMessage]):
         return replace(part, text=text)
 
     def changed_part(self, part: Any, now: Mapping[str, Any]) -> Any:
-        text = next(texts_of(now["content"]))
+        texts = texts_of(now["content"])
         if isinstance(part.result, str):
-            return replace(part, result=text)
-        media = [each for each in part.result if not isinstance(each, TextContent)]
-        return replace(part, result=[TextContent(text), *media])
+            return replace(part, result=next(texts))
+        shown = [
+            replace(each, text=next(texts, "")) if isinstance(each, TextContent) else each
+            for each in part.result
+        ]
+        return replace(part, result=[each for each in shown if each != TextContent("")])
 
 
 CODEC = _Messages()

@@ -240,8 +240,10 @@ def _violations(
         each._replace(index=original.entry_index(each.index))
         for each in formats.validate(original.entries, original.format)
     ]
+    how = "as it came in"
     if not came_in:
         # Another format's rules do not judge all that is sent, nor do ours of a conversion.
+        how = f"as {provider} gets it"
         _, sent, _ = render_entries(original.entries, original.format, provider, 0)
         came_in = [
             each._replace(index=original.entry_index(min(sent[each.index].sources, default=0)))
@@ -252,7 +254,7 @@ def _violations(
             f"the compiled prompt breaks a rule that the history keeps: {found[0]}; "
             "please report this"
         )
-    return tuple([f"{OF_HISTORY}as it came in: {violation}" for violation in came_in])
+    return tuple([f"{OF_HISTORY}{how}: {violation}" for violation in came_in])
 
 
 DEFAULT_PASSES: tuple[Pass, ...] = (

@@ -10,11 +10,14 @@ mod private_key;
 mod reading;
 mod table;
 
+use std::iter::successors;
+
 use once_cell::race::OnceBox;
 use rustc_hash::FxHashSet;
 
 use crate::caps::code_points;
 use crate::interrupt::Pace;
+use assigned::{PASSWORD, next_in_list};
 use literals::LiteralMatcher;
 use table::{ENCODED, KINDS};
 
@@ -124,17 +127,20 @@ fn of_kind(text: &str, index: usize, starts: impl Iterator<Item = usize>) -> Vec
     }
     let (mut secrets, mut read, mut tried, mut pace) = (Vec::new(), 0, FxHashSet::default(), Pace::default());
     for start in starts {
+        pace.step_by(64);
         // The text before the literal is ASCII.
         let mut places = (read.max(start.saturating_sub(kind.lead))..=start).filter(|&at| text.is_char_boundary(at));
         let found = places.find_map(|at| Some((at, kind.read(text, at, &mut tried)?)));
-        if let Some((start, found)) = found {
-            pace.step_by(found.end - start);
+        let Some((start, first)) = found else { continue };
+        for found in successors(Some(first), |before| next_in_list(text, before)) {
+            pace.step_by(found.end - read.max(start));
             read = found.end;
-            if kind.is_secret(text, start, &found) {
+            // A list is read past its short texts.
+            let is_long = !found.is_in_list || found.value.len() >= PASSWORD;
+            if is_long && kind.is_secret(text, start, &found) {
                 secrets.push(Secret { start: found.value.start, end: found.value.end, kind: index });
             }
         }
-        pace.step_by(64);
     }
     secrets
 }

@@ -191,6 +191,11 @@ fn an_array_inside_an_object_is_divided_into_its_elements() {
     let division = divide(&text).expect("long");
     check(&text, &division);
     assert_eq!((division.measure, division.blocks.last().unwrap().last), (Measure::Elements, 300));
+    // What follows the elements is in no element.
+    let text = format!("{{\"flights\":[{}],\"total\":300}}", rows.join(","));
+    let division = divide(&text).expect("long");
+    check(&text, &division);
+    assert_eq!((division.measure, division.blocks.last().unwrap().last), (Measure::Characters, text.len()));
 }
 
 #[test]

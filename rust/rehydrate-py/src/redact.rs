@@ -16,6 +16,9 @@ const SHORT_BYTES: usize = 4 << 10;
 /// Values are searched to this depth.
 const MAX_DEPTH: usize = 500;
 
+/// An argument in a list is part of a command up to this length.
+const LONGEST_ARGUMENT: usize = 256;
+
 /// A label: name, start and end.
 type Given = (String, i64, i64);
 
@@ -61,16 +64,26 @@ pub fn redacted_text<'py>(text: Bound<'py, PyString>, off: Vec<usize>, known: Ve
 #[pyfunction]
 pub fn redact_inside<'py>(value: &Bound<'py, PyAny>, off: Vec<usize>) -> PyResult<Bound<'py, PyAny>> {
     let _running = Running::begin();
-    inside(value, &off, MAX_DEPTH)
+    inside(value, None, &off, MAX_DEPTH)
 }
 
-fn inside<'py>(value: &Bound<'py, PyAny>, off: &[usize], depth: usize) -> PyResult<Bound<'py, PyAny>> {
+/// `name` is the key of the object that the value is in, or of the one that its list is in.
+fn inside<'py>(
+    value: &Bound<'py, PyAny>,
+    name: Option<&Bound<'py, PyString>>,
+    off: &[usize],
+    depth: usize,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = value.py();
     if depth == 0 {
         return Err(PyRecursionError::new_err("it is nested too deep"));
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(without(text, off)?.into_any());
+        return Ok(match name {
+            Some(name) => after(&[&*bytes_of(name)?, b"=".as_slice()].concat(), text, off)?,
+            None => without(text, off)?,
+        }
+        .into_any());
     }
     if let Ok(mapping) = value.cast::<PyMapping>() {
         // {"name": "DB_PASSWORD", "value": "..."}: the value's name is next to it.
@@ -82,38 +95,46 @@ fn inside<'py>(value: &Bound<'py, PyAny>, off: &[usize], depth: usize) -> PyResu
         for key in mapping.keys()? {
             let one = mapping.get_item(&key)?;
             let key = key.cast_into::<PyString>()?;
-            let name = called.as_ref().filter(|_| key == "value").unwrap_or(&key);
-            let one = match one.cast::<PyString>() {
-                Ok(text) => assigned(name, text, off)?.into_any(),
-                Err(_) => inside(&one, off, depth - 1)?,
-            };
-            redacted.set_item(without(&key, off)?, one)?;
+            let name = called.as_ref().or(name).filter(|_| key == "value").unwrap_or(&key);
+            redacted.set_item(without(&key, off)?, inside(&one, Some(name), off, depth - 1)?)?;
         }
         return Ok(redacted.into_any());
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        let items = value.try_iter()?.map(|item| inside(&item?, off, depth - 1));
-        return Ok(PyList::new(py, items.collect::<PyResult<Vec<_>>>()?)?.into_any());
+        let mut made = Vec::new();
+        let mut said = Vec::new(); // the command, and its last argument
+        for item in value.try_iter()? {
+            let item = item?;
+            let redacted = inside(&item, name, off, depth - 1)?;
+            let argument = item.cast::<PyString>().ok().filter(|_| redacted.is(&item)).map(bytes_of).transpose()?;
+            let Some(argument) = argument.filter(|argument| argument.len() <= LONGEST_ARGUMENT) else {
+                made.push(redacted);
+                continue;
+            };
+            let before: Vec<u8> = said.concat();
+            made.push(after(&before, item.cast()?, off)?.into_any());
+            said.truncate(1);
+            said.push([b"\"".as_slice(), &argument, b"\", "].concat());
+        }
+        return Ok(PyList::new(py, made)?.into_any());
     }
     Ok(value.clone())
 }
 
-/// The value of a name without its secrets: {"password": "..."} is an assignment too.
-fn assigned<'py>(
-    name: &Bound<'py, PyString>,
-    value: &Bound<'py, PyString>,
-    off: &[usize],
-) -> PyResult<Bound<'py, PyString>> {
-    let (named, text) = (bytes_of(name)?, bytes_of(value)?);
+/// A value without its secrets, after what it is assigned to, or the arguments before it: {"password": "..."} is an
+/// assignment too.
+fn after<'py>(before: &[u8], value: &Bound<'py, PyString>, off: &[usize]) -> PyResult<Bound<'py, PyString>> {
+    let text = bytes_of(value)?;
     let quote = [b'"', b'\'', b'`'].into_iter().find(|mark| !text.contains(mark));
     let quote = quote.as_slice();
-    let before = [&named, b"=".as_slice(), quote].concat();
+    let before = [before, quote].concat();
     let whole = string_of(value.py(), &[&before, &*text, quote].concat())?;
     let redacted = without(&whole, off)?;
     let redacted = bytes_of(&redacted)?;
     match redacted.strip_prefix(&*before) {
         Some(value_and_quote) => {
-            string_of(value.py(), &value_and_quote[..value_and_quote.len().saturating_sub(quote.len())])
+            let redacted = &value_and_quote[..value_and_quote.len().saturating_sub(quote.len())];
+            if *redacted == *text { Ok(value.clone()) } else { string_of(value.py(), redacted) }
         }
         None => without(value, off),
     }

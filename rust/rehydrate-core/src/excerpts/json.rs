@@ -24,7 +24,12 @@ pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
             if level.largest.len() > LONG_BYTES {
                 break;
             }
-            let measure = if text.as_bytes()[open] == b'[' { Measure::Elements } else { Measure::Members };
+            let measure = match text.as_bytes()[open] {
+                // Members follow, in one block with the last elements: a mark that counts only these hides them.
+                _ if text[level.closed..].contains(',') => Measure::Characters,
+                b'[' => Measure::Elements,
+                _ => Measure::Members,
+            };
             return Some((measure, level.candidates.finish(level.elements)));
         }
         match value_bracket(text, level.largest) {

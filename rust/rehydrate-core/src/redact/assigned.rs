@@ -12,22 +12,91 @@ use super::reading::{
 /// Most characters of a value.
 const MOST: usize = 512;
 /// Fewest of a password.
-const PASSWORD: usize = 6;
+pub(super) const PASSWORD: usize = 6;
 
 /// The possible beginnings of a value after its name, which ends at `at`, and the quotation mark before it.
 fn values(text: &str, at: usize) -> impl Iterator<Item = (usize, Option<&str>)> {
     let set = equals(text, after_name(text, at)).into_iter().chain(named_value(text, at));
-    set.flat_map(move |at| repeats(at, 12, |at| gap(text, at)))
-        // The prefix of a Python string.
-        .flat_map(move |at| repeats(at, 2, |at| one(text, at, |char| matches!(char, 'b' | 'f' | 'r' | 'u'))))
-        .flat_map(move |at| maybe_quoted(text, at))
-        .flat_map(move |(at, quote)| repeats(at, 4, |at| ansi(text, at)).into_iter().map(move |at| (at, quote)))
+    set.flat_map(move |at| repeats(at, 12, |at| gap(text, at))).flat_map(move |at| maybe_quoted(text, at)).flat_map(
+        move |(at, quote)| {
+            let ends = repeats(at, 4, |at| ansi(text, at));
+            ends.into_iter().map(move |at| (at, quote))
+        },
+    )
 }
 
-/// After the quotation mark that begins at `at`; without it.
+/// After the quotation marks at `at`, three or one, and the prefix of a Python string before them.
+fn after_quotes(text: &str, at: usize) -> impl Iterator<Item = (usize, Option<&str>)> {
+    let is_prefix = |char: char| matches!(char.to_ascii_lowercase(), 'b' | 'f' | 'r' | 'u');
+    let begin = repeated(at, 2, |at| one(text, at, is_prefix));
+    let mark = quote(text, begin);
+    let three = mark.and_then(|end| {
+        let mark = &text[begin..end];
+        let three = literal(text, literal(text, end, mark)?, mark)?;
+        Some((repeated(three, 40, |at| space(text, at)), Some(&text[begin..three])))
+    });
+    three.into_iter().chain(mark.map(|end| (end, Some(&text[begin..end]))))
+}
+
+/// After quotation marks; without any.
 fn maybe_quoted(text: &str, at: usize) -> impl Iterator<Item = (usize, Option<&str>)> {
-    let quoted = quote(text, at).map(|end| (end, Some(&text[at..end])));
-    quoted.into_iter().chain([(at, None)])
+    after_quotes(text, at).chain([(at, None)])
+}
+
+/// A value that is apart from its name: after a type, on the next line, or in a bracket.
+fn apart(text: &str, at: usize, least: usize) -> Option<Match> {
+    // `: str =`, `: &'static str =`, `?: string | null =`, Go's `string =`, C's `[] =`
+    static TYPED: Pattern = Pattern::new(concat!(
+        r"(?:[?!]?:[ \t]{0,4}(?:&(?:'[a-z_]{1,16} )?(?:mut )?|\*)?[A-Za-z_][A-Za-z0-9_.]{0,40}",
+        r"(?:::[A-Za-z0-9_]{1,40}){0,4}(?:[<\[][^=\r\n\x22']{0,40}[>\]])?\??",
+        r"(?: ?\| ?[A-Za-z_][A-Za-z0-9_.]{0,40}){0,3}(?:\[\])?|string|\[[0-9]{0,4}\])[ \t]{0,4}="
+    ));
+    static BLOCK: Pattern = Pattern::new(r"[|>][-+0-9]{0,2}[ \t]{0,4}(?:[\r\n]|\\{1,7}[rn])");
+    static VALUE: Pattern = Pattern::new("«quote»?(?i:value)«quote»?«gap»[:=]«gap»");
+    let named = after_name(text, at);
+    let first = char_at(text, named)?;
+    let typed = if ":?!s[".contains(first) { TYPED.end(text, named) } else { None };
+    let sets = typed.into_iter().map(|end| (end, true));
+    sets.chain(equals(text, named).first().map(|&end| (end, false))).find_map(|(set, is_typed)| {
+        let near = repeated(set, 12, |at| gap(text, at));
+        let opening = char_at(text, near)?;
+        if first == ':' && matches!(opening, '|' | '>') {
+            let line = BLOCK.end(text, near)?;
+            let indented = repeated(line, 60, |at| between_lines(text, at));
+            return value(text, indented, None, least);
+        }
+        let opens = |at| between_lines(text, at).or_else(|| one(text, at, |char| matches!(char, '(' | '[')));
+        let opened = repeated(set, 60, opens);
+        if !is_typed && opened == near && opening != '{' {
+            return None;
+        }
+        let member = literal(text, opened, "{").map_or(opened, |at| repeated(at, 60, |at| between_lines(text, at)));
+        if let Some(key) = VALUE.end(text, member) {
+            return maybe_quoted(text, key).find_map(|(at, quote)| value(text, at, quote, least));
+        }
+        // Three quotes after a colon begin a docstring.
+        let marks = |quote: &str| quote.bytes().filter(|&byte| byte != b'\\').count();
+        let is_string = |quote: Option<&str>| is_typed || first != ':' || quote.is_none_or(|quote| marks(quote) < 3);
+        let mut quoted = after_quotes(text, opened).filter(|&(_, quote)| is_string(quote));
+        let is_in_list = text[set..opened].contains('[');
+        let least = if is_in_list { 1 } else { least };
+        let found = quoted.find_map(|(at, quote)| value(text, at, quote, least))?;
+        Some(Match { is_in_list, ..found })
+    })
+}
+
+/// Between two lines: white space, a diff's mark, a line's number.
+fn between_lines(text: &str, at: usize) -> Option<usize> {
+    space(text, at).or_else(|| one(text, at, |char| char == '+')).or_else(|| line_number(text, at))
+}
+
+/// The next text of a list.
+pub(super) fn next_in_list(text: &str, before: &Match) -> Option<Match> {
+    let closed = quote(text, before.end).filter(|_| before.is_in_list)?;
+    let comma = literal(text, repeated(closed, 8, |at| space(text, at)), ",")?;
+    let next = repeated(comma, 60, |at| between_lines(text, at));
+    let found = after_quotes(text, next).find_map(|(at, quote)| value(text, at, quote, 1))?;
+    Some(Match { is_in_list: true, ..found })
 }
 
 /// Past the end of a name's own quotation marks and brackets.
@@ -167,7 +236,7 @@ pub(super) fn argument(text: &str, at: usize) -> Option<Match> {
 
 /// The value, of at least this many characters, of a name that ends at `at`.
 fn assigned(text: &str, at: usize, least: usize) -> Option<Match> {
-    values(text, at).find_map(|(at, quote)| value(text, at, quote, least))
+    apart(text, at, least).or_else(|| values(text, at).find_map(|(at, quote)| value(text, at, quote, least)))
 }
 
 /// Names of passwords in ten languages. Those that are not ASCII also as JSON writes them.
@@ -198,14 +267,25 @@ macro_rules! password {
 pub(super) const PASSWORD_LITERALS: &str = concat!(
     "password|passwd|passphrase|passcode|passwort|kennwort|contrasena|senha|wachtwoord|haslo|heslo|parola|motdepasse",
     "|mot de passe|contraseña|hasło|şifre|lösenord|пароль|Пароль|ПАРОЛЬ|密码|密碼|口令|パスワード|비밀번호|סיסמה|סיסמא",
-    "|كلمة المرور|contrase|pwd",
+    "|كلمة المرور|contrase|pwd|identified ",
     r"|has\|l\|\u015f|\u043f|\u041f|\u5bc6|\u53e3|\u30d1|\ube44|\u05e1|\u0643"
 );
 
-/// `password = ...`
+/// `password = ...`, and SQL's `PASSWORD '...'` and `IDENTIFIED BY '...'`
 pub(super) fn password(text: &str, at: usize) -> Option<Match> {
     static NAME: Pattern = Pattern::new(password!(r"|(?i:pwd)\d{0,2}"));
-    assigned(text, NAME.end(text, at)?, PASSWORD)
+    static IDENTIFIED: Pattern =
+        Pattern::new(r"(?i:identified[ \t]{1,4}(?:with[ \t]{1,4}[a-z0-9_'\x22]{1,40}[ \t]{1,4})?by)");
+    let in_quotes = |name| {
+        let begin = some(text, name, 1..=4, is_blank)?;
+        let end = quote(text, begin)?;
+        let found = value(text, end, Some(&text[begin..end]), PASSWORD)?;
+        literal(text, found.end, &text[begin..end]).map(|_| found)
+    };
+    match NAME.end(text, at) {
+        Some(name) => assigned(text, name, PASSWORD).or_else(|| in_quotes(name)),
+        None => in_quotes(IDENTIFIED.end(text, at)?),
+    }
 }
 
 /// `pass = ...`, where `pass` is a word or the end of one, and not of `compass`.
@@ -334,7 +414,7 @@ mod tests {
             ("password:=abcd1", Some("=abcd1")),
             ("password==>ab1c", Some("=>ab1c")),
             ("password=b'hunter22'", Some("hunter22")),
-            ("password = bfr123456", Some("r123456")),
+            ("password = bfr123456", Some("bfr123456")),
             ("password=\x1b[32mhunter22\x1b[0m", Some("hunter22")),
             (r"password=\e[31mabc", Some(r"\e[31mabc")),
             (r#""password": "\u001b[32mab1""#, Some(r"\u001b[32mab1")),
@@ -345,6 +425,25 @@ mod tests {
             ("- name: DB_PASSWORD\n  value: hunter22", Some("hunter22")),
             ("     1→name: PASSWORD\n     2→value: hunter22", Some("hunter22")),
             ("password      =             hunter22", None),
+        ] {
+            assert_eq!(value_of(password, text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_is_apart_from_its_name_is_in_quotes_or_a_block() {
+        for (text, value) in [
+            ("password: &'static str = 'hunter22'", Some("hunter22")),
+            ("password: a, b='hunter22'", None),
+            ("password: a == 'hunter22'", None),
+            ("password: |\n  hunter22", Some("hunter22")),
+            ("password=|\n  hunter22", None),
+            ("password = (\n1→'hunter22'", Some("hunter22")),
+            ("password\n'hunter22'", None),
+            ("password = {'hunter22': 1}", None),
+            (r#"password = \"\"\"hunter22\"\"\""#, Some("hunter22")),
+            ("ENCRYPTED PASSWORD 'hunter22'", Some("hunter22")),
+            ("a password 'hunter22", None),
         ] {
             assert_eq!(value_of(password, text), value, "{text}");
         }

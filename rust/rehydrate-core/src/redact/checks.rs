@@ -226,6 +226,14 @@ pub(super) fn is_url_password(it: &Candidate) -> bool {
     !is_placeholder(it.value()) || matches!(it.value(), "password" | "secret")
 }
 
+/// Whether what follows a name and a colon in a URL, up to an `@` after its first `/`, is a password: neither a port and
+/// a path, nor the path of a repository.
+pub(super) fn has_slash(user: &str, value: &str) -> bool {
+    static PORT: Pattern = Pattern::new(r"(?i)$|\{\d*\}$|\d{1,5}(?:$|[^a-z0-9])|[a-z_]*port");
+    let (port, _) = value.split_once('/').unwrap_or_default();
+    !PORT.is_match(port) && !is_placeholder(port) && !user.contains(['@', '[']) && kinds(value) >= 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +245,14 @@ mod tests {
             ["internationalisation", "v1.2.3", "2026-02-17T12:00", "some/path/to_it1", "xxxxxxxxxxxxx1", "a1b2c3"];
         assert!(random.iter().all(|value| looks_random(value, 12)));
         assert_eq!(other.iter().find(|value| looks_random(value, 12)), None);
+    }
+
+    #[test]
+    fn what_has_a_slash_in_a_url_is_a_port_and_a_path_or_a_password() {
+        assert!(has_slash("admin", "Sup3r/Secret") && has_slash("", "p%40ss/w0rdX") && has_slash("a", "$1x/y"));
+        let paths = ["8080/a@B2", "/A1", "{port}/A1", "{}/A1", "27017,b:27017/Db", "my_port/A1", "path/with"];
+        assert_eq!(paths.iter().find(|path| has_slash("host", path)), None);
+        assert!(!has_slash("git@host", "Owner/repo1") && !has_slash("[", ":1]:80/A1"));
     }
 
     #[test]

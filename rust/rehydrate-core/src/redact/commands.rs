@@ -2,14 +2,17 @@
 use std::iter::successors;
 
 use super::assigned::argument;
-use super::reading::{Match, Pattern, char_at, is_blank, is_space, is_word, literal, one, some};
+use super::reading::{
+    Match, Pattern, char_at, is_blank, is_space, is_word, literal, one, quote, repeated, some, space,
+};
 
 /// Characters between the name of a program and its option.
 const MOST_BETWEEN: usize = 200;
 
 /// `at` and the places after it in the same command, up to this many characters on.
 fn onward(text: &str, at: usize, most: usize) -> impl Iterator<Item = usize> {
-    let next = move |&at: &usize| one(text, at, |char| !matches!(char, '\n' | '\\' | '|' | ';' | '&'));
+    let is_inside = |char| !matches!(char, '\n' | '\\' | '|' | ';' | '&');
+    let next = move |&at: &usize| one(text, at, is_inside).or_else(|| quote(text, at));
     successors(Some(at), next).take(most + 1)
 }
 
@@ -18,19 +21,27 @@ fn word(text: &str, at: usize) -> Option<usize> {
     (!char_at(text, at).is_some_and(is_word)).then_some(at)
 }
 
-/// An option of one letter and the text between it and its value.
+/// The end of an option of one letter: of a command, or in a list of its arguments.
 fn option(text: &str, at: usize, letters: &[&str]) -> Option<usize> {
-    let dash = one(text, at, is_blank)?;
+    let dash = one(text, at, is_blank).or_else(|| quote(text, at))?;
     letters.iter().find_map(|letter| literal(text, dash, letter))
+}
+
+/// From an option to its value, if they are two of a list.
+fn listed(text: &str, at: usize) -> Option<usize> {
+    let comma = literal(text, quote(text, at)?, ",")?;
+    let value = repeated(comma, 8, |at| space(text, at));
+    quote(text, value).map(|_| value)
 }
 
 /// `--password ...`, `--api-token=...`
 pub(super) fn command_option(text: &str, at: usize) -> Option<Match> {
-    static NAME: Pattern = Pattern::new(concat!(
+    static NAME: Pattern = Pattern::new(
         "--(?:[a-z]{1,16}-){0,2}(?:pass(?:word|wd|phrase|code)?|token|secret|(?:api|access|auth)-?(?:key|token))",
-        r"(?:=|[ \t]{1,4})"
-    ));
-    argument(text, NAME.end(text, at)?)
+    );
+    let name = NAME.end(text, at)?;
+    let set = literal(text, name, "=").or_else(|| some(text, name, 1..=4, is_blank)).or_else(|| listed(text, name))?;
+    argument(text, set)
 }
 
 /// `mysql -u root -p...`
@@ -40,7 +51,7 @@ pub(super) fn command_password(text: &str, at: usize) -> Option<Match> {
     let login = word(text, LOGIN.end(text, at)?)?;
     onward(text, login, MOST_BETWEEN).find_map(|at| {
         let at = option(text, at, &["-p", "-P"])?;
-        let separated = one(text, at, |char| is_blank(char) || char == '=');
+        let separated = one(text, at, |char| is_blank(char) || char == '=').or_else(|| listed(text, at));
         separated.and_then(|at| argument(text, at)).or_else(|| argument(text, at))
     })
 }

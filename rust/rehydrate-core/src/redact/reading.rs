@@ -15,12 +15,13 @@ pub(super) struct Match {
     pub value: Range<usize>,
     pub is_quoted: bool,
     pub has_scheme: bool,
+    pub is_in_list: bool,
 }
 
 impl Match {
     /// One that ends with its secret.
     pub fn of(value: Range<usize>) -> Self {
-        Self { end: value.end, value, is_quoted: false, has_scheme: false }
+        Self { end: value.end, value, is_quoted: false, has_scheme: false, is_in_list: false }
     }
 }
 
@@ -55,7 +56,7 @@ impl Pattern {
         let end = groups.name("after").map_or_else(|| groups[0].len(), |after| after.start());
         let value = groups.name("secret").map_or(0..end, |secret| secret.range());
         let has_scheme = groups.name("scheme").is_some();
-        Some(Match { end: at + end, value: at + value.start..at + value.end, is_quoted: false, has_scheme })
+        Some(Match { end: at + end, has_scheme, ..Match::of(at + value.start..at + value.end) })
     }
 }
 

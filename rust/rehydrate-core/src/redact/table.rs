@@ -9,12 +9,12 @@ use rustc_hash::FxHashSet;
 use super::assigned::{self, PASSWORD_LITERALS};
 use super::base64::is_name_and_password;
 use super::checks::{
-    Candidate, has_random_cookie, is_argument, is_credential, is_password, is_strong, is_token, is_url_password,
-    is_variable, is_weak_password,
+    Candidate, has_random_cookie, has_slash, is_argument, is_credential, is_password, is_strong, is_token,
+    is_url_password, is_variable, is_weak_password,
 };
 use super::commands;
 use super::private_key;
-use super::reading::{Match, Pattern, char_before, literal, some};
+use super::reading::{Match, Pattern, char_before, is_space, literal, some};
 
 /// One kind of secret.
 pub(super) struct Kind {
@@ -114,13 +114,25 @@ fn jwt(text: &str, at: usize) -> Option<Match> {
     Some(Match::of(at..signature.unwrap_or(body)))
 }
 
+/// `//name:password@host`, possibly encoded for a URL. An `@` before the first `/` ends it; if there is none, the
+/// password has a `/` itself.
 fn url_password(text: &str, at: usize) -> Option<Match> {
-    static LOGIN: Pattern = Pattern::new(concat!(
+    static PLAIN: Pattern = Pattern::new(r#"(?<secret>[^\s/?#"'`<>\\]{1,128})@"#);
+    static WITH_SLASH: Pattern = Pattern::new(r#"(?<secret>[^\s?#"'`<>\\]{1,128})@"#);
+    static ENCODED: Pattern = Pattern::new(concat!(
         r#"(?:://|(?i:%3a%2f%2f))[^\s/?#:"'`<>\\]{0,128}(?::|%3[Aa])"#,
         r#"(?<secret>[^\s/?#"'`<>\\]{1,128})(?:@|%40)"#
     ));
     char_before(text, at).filter(char::is_ascii_alphanumeric)?;
-    LOGIN.at(text, at)
+    let begin = literal(text, at, "://").unwrap_or(at);
+    let end = some(text, begin, 0..=128, |char| !is_space(char) && !"/?#:\"'`<>\\".contains(char))?;
+    let user = &text[begin..end];
+    let plain = literal(text, end, ":").filter(|_| begin > at).and_then(|at| {
+        let with_slash = || WITH_SLASH.at(text, at).filter(|found| has_slash(user, &text[found.value.clone()]));
+        PLAIN.at(text, at).or_else(with_slash)
+    });
+    let is_encoded = || begin == at || text[end..].starts_with(':') || user.contains('%');
+    plain.or_else(|| if is_encoded() { ENCODED.at(text, at) } else { None })
 }
 
 const SECRET_LITERALS: &str = concat!(

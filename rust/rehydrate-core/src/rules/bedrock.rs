@@ -8,6 +8,7 @@ use super::{Name, Role, Violation, anthropic, broken, by_index};
 
 const MOST_DOCUMENTS: usize = 5;
 const LONGEST_ID: usize = 64;
+const LONGEST_TOOL_NAME: usize = 64;
 const LONGEST_NAME: usize = 200;
 /// Anthropic's words, and Converse's for the same.
 const OWN_WORDS: [(&str, &str); 4] = [
@@ -43,10 +44,12 @@ pub enum Is {
     Text,
     /// An image, a video or a sound, by its key.
     Medium(&'static str),
-    /// A call or a result, by its key: its id, and the same as text if it is an error without a content.
+    /// A call or a result, by its key: its id, the name of a call's tool, and the id as text if it is an error without a
+    /// content.
     Pair {
         key: &'static str,
         id: Option<Name>,
+        tool: Option<Name>,
         empty_error: Option<Name>,
     },
     /// A document, and its name.
@@ -123,10 +126,14 @@ fn block_rules(index: usize, block: &Block, role: &Role, found: &mut Vec<Violati
             let end = " is in a message of the assistant's: send it in the user's";
             found.push(broken!(index, "misplaced_block", "a block of the kind ", key, end));
         }
-        Is::Pair { key, id, empty_error } => {
+        Is::Pair { key, id, tool, empty_error } => {
             if id.as_ref().is_some_and(|id| !is_id(id)) {
                 let end = " must be 1 to 64 letters, digits or any of _.:-";
                 found.push(broken!(index, "invalid_id", "the id of a ", key, end));
+            }
+            if tool.as_ref().is_some_and(|name| !is_tool_name(name)) {
+                let end = " must be 1 to 64 letters, digits, _ or -";
+                found.push(broken!(index, "invalid_tool_name", "the name in a ", key, end));
             }
             if let Some(call) = empty_error {
                 // https://github.com/aws-samples/sample-multi-agent-orchestration-chat-on-agentcore/issues/15
@@ -140,6 +147,15 @@ fn block_rules(index: usize, block: &Block, role: &Role, found: &mut Vec<Violati
 
 fn is_id(id: &[u8]) -> bool {
     (1..=LONGEST_ID).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(byte))
+}
+
+/// Whether Converse accepts the name of a tool: "Member must satisfy regular expression pattern: `[a-zA-Z0-9_-]+`".
+///
+/// <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html> (2026-11)
+#[must_use]
+pub fn is_tool_name(name: &[u8]) -> bool {
+    let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+    (1..=LONGEST_TOOL_NAME).contains(&name.len()) && name.iter().all(is_fit)
 }
 
 /// Letters, digits, white space, - () []; no two white spaces in a row, up to the first line break and after it.

@@ -44,6 +44,12 @@ fn read_content<'py>(
         check_content(entry, body.index, content.as_ref())?;
     }
     let kind = if speaker.role == Role::Tool { PieceKind::ToolResult } else { PieceKind::Text };
+    let is_text = content.as_ref().is_some_and(|content| content.is_instance_of::<PyString>());
+    if is_text && has_more && entry.is_set(interned!(entry.as_any().py(), "annotations"))? {
+        // Citations point into the text by character number.
+        body.add(content, kind, None)?;
+        return body.add_pictures(entry);
+    }
     let path = body.places.is_some().then(|| PyTuple::new(entry.as_any().py(), ["content"])).transpose()?;
     body.add_content(content.as_ref(), kind, At::Root(path.as_ref(), "content"))?;
     if has_more {

@@ -3,6 +3,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
+use rehydrate_core::rules::bedrock::is_tool_name;
 
 use super::neutral::{Level, Media, Message, Part, Sent, dict, joined};
 use crate::interned::{Interned, interned};
@@ -233,7 +234,7 @@ fn written<'py>(py: Python<'py>, part: &Part<'py>, suffix: &str) -> PyResult<Bou
         Part::Media(media) => medium(media, suffix),
         Part::Call(call) => {
             let id = fit_id(py, call.id.as_ref())?;
-            let used = dict!(py, "toolUseId": id, "name": &call.name, "input": super::object(&call.input)?);
+            let used = dict!(py, "toolUseId": id, "name": fit_name(&call.name)?, "input": super::object(&call.input)?);
             Ok(dict!(py, "toolUse": used))
         }
         Part::Result(answer) => {
@@ -259,11 +260,30 @@ fn fit_id<'py>(py: Python<'py>, id: Option<&Bound<'py, PyString>>) -> PyResult<B
     if id.len()? <= LONGEST_ID {
         return Ok(id.clone());
     }
-    let (text, options) = (text_of(id), PyDict::new(py));
-    options.set_item("digest_size", 16)?;
+    let text = text_of(id);
+    let beginning: String = text.chars().take(31).collect();
+    Ok(PyString::new(py, &format!("{beginning}-{}", digest(py, &text, 16)?)))
+}
+
+/// The name of a tool in Converse's characters, the same for the same name, and another for another.
+pub fn fit_name<'py>(name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let Ok(known) = name.cast::<PyString>() else { return Ok(name.clone()) };
+    let text = text_of(known);
+    if is_tool_name(text.as_bytes()) {
+        return Ok(name.clone());
+    }
+    let fit = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' });
+    let beginning: String = fit.take(55).collect();
+    let py = name.py();
+    Ok(PyString::new(py, &format!("{beginning}-{}", digest(py, &text, 4)?)).into_any())
+}
+
+/// A digest of a text, of this many bytes, in hexadecimal.
+fn digest(py: Python<'_>, text: &str, bytes: usize) -> PyResult<String> {
+    let options = PyDict::new(py);
+    options.set_item("digest_size", bytes)?;
     let digest = py.import("hashlib")?.call_method("blake2b", (PyBytes::new(py, text.as_bytes()),), Some(&options))?;
-    let digest: String = digest.call_method0("hexdigest")?.extract()?;
-    Ok(PyString::new(py, &format!("{}-{digest}", text.chars().take(31).collect::<String>())))
+    digest.call_method0("hexdigest")?.extract()
 }
 
 /// An image or a document, or a text if Converse does not accept the type, or it is an address.

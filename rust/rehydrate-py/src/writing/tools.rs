@@ -2,6 +2,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
+use super::bedrock::fit_name;
 use super::neutral::dict;
 use crate::checks::check_choice;
 use crate::checks::{refused, type_name};
@@ -279,6 +280,7 @@ pub fn tool_definition<'py>(
             return Ok(dict!(py, "type": "function", "function": about));
         }
         "bedrock" => {
+            about.set_item("name", fit_name(name)?)?;
             with_schema("inputSchema", dict!(py, "json": schema).as_any())?;
             return Ok(dict!(py, "toolSpec": about));
         }

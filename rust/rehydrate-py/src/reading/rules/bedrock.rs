@@ -74,6 +74,7 @@ fn own_block(value: &Bound<'_, PyAny>) -> PyResult<Block> {
             Some(of) => Is::Pair {
                 key,
                 id: named(of, interned!(py, "toolUseId"))?,
+                tool: if is == Key::Call { named(of, interned!(py, "name"))? } else { None },
                 empty_error: if is == Key::Result { empty_error(of)? } else { None },
             },
             None => Is::Other,
