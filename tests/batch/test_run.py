@@ -236,6 +236,9 @@ def test_inputs_that_are_invalid_are_refused_before_any_worker(tmp_path: Path, o
         run(tmp_path / "t.parquet", tmp_path / "t.parquet")
     with pytest.raises(FileError, match="is a folder"):
         run(tmp_path / "t.parquet", tmp_path / "empty")
+    (tmp_path / "empty" / "talk.json").write_text(json.dumps(chat(1)))
+    with pytest.raises(FileError, match="is there and isn't Parquet"):
+        run(tmp_path / "empty", tmp_path / "empty" / "talk.json")
     with pytest.raises(FileError, match="no such folder"):
         run(tmp_path / "t.parquet", tmp_path / "no" / "out.parquet")
     with pytest.raises(InvalidArgumentError, match="target_ratio"):

@@ -111,6 +111,7 @@ def test_no_line_of_the_tables_is_wider_than_the_terminal(
         (["short.jsonl"], "no session to measure on: all were skipped; name others"),
         (["talk.jsonl"], "nothing to measure: 1 session not measured"),
         (["talk.jsonl", "--html", "talk.jsonl"], "--html talk.jsonl would overwrite the input"),
+        ([".", "--html", "talk.jsonl"], "--html talk.jsonl would overwrite the input"),
         (["talk.jsonl", "--strategy", "x"], "strategy is 'x'; write it as module:function"),
         (["talk.jsonl", "--ratios", "2"], "'2' isn't a share of the tokens"),
         (["talk.jsonl", "--goal", "3"], "'3' isn't a share; pass a number up to 1"),

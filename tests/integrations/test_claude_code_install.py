@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from rehydrate._native import settings_with_hooks, settings_without_hooks
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.integrations.claude_code import EVENTS, Installation
+from rehydrate.integrations.claude_code import EVENTS, Installation, install
 from rehydrate.integrations.claude_code.install import PLUGIN
 from tests.integrations.claude_hooks import PROJECT, environment, hook, payload
 from tests.sizes import PATIENCE_SECONDS, sized
@@ -170,6 +171,33 @@ def test_settings_that_a_link_leads_to_are_changed_there(tmp_path: Path) -> None
     installation.uninstall()
     assert real.read_bytes() == OTHERS.encode()
     assert real.stat().st_mode == mode
+
+
+def test_a_link_to_settings_that_are_not_there_yet_stays(tmp_path: Path) -> None:
+    installation = machine(tmp_path, None)
+    try:
+        installation.target.symlink_to(tmp_path / "real.json")
+    except OSError:
+        pytest.skip("links cannot be made here")
+    installation.install()
+    assert (tmp_path / "real.json").exists()
+    installation.uninstall()
+    assert installation.target.is_symlink()
+    assert not (tmp_path / "real.json").exists()
+
+
+def test_the_plugin_of_a_package_that_is_read_only_can_be_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = Path(shutil.copytree(PLUGIN, tmp_path / "package"))
+    for path in [*package.rglob("*"), package]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    monkeypatch.setattr(install, "PLUGIN", package)
+    plugin = Installation("plugin", environment(tmp_path))
+    plugin.install()
+    plugin.install()
+    assert plugin.events == EVENTS
+    assert all(path.stat().st_mode & 0o200 for path in [plugin.target, *plugin.target.rglob("*")])
 
 
 def test_the_plugin_is_a_folder_and_changes_no_settings(tmp_path: Path) -> None:

@@ -17,8 +17,12 @@ pytest.importorskip("mcp", reason="the MCP server needs the extra rehydrate[mcp]
 
 import os
 
+import anyio
+from mcp.shared.exceptions import MCPError
+
 from rehydrate import Memory
 from rehydrate.integrations.loopback_http import MAX_BODY_BYTES
+from rehydrate.integrations.mcp_server.server import _in_thread
 from rehydrate.integrations.mcp_server.tools import TOOLS
 from tests.integrations.served import COMMAND, Address, machine, over_http, write_sessions
 from tests.sizes import PATIENCE_SECONDS
@@ -174,6 +178,44 @@ def test_a_client_that_goes_in_the_middle_of_a_call_ends_the_server_in_peace(
         assert process.wait(timeout=PATIENCE_SECONDS) == 0
         assert process.stderr is not None
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_calls_before_the_end_of_the_input_are_answered(env: dict[str, str]) -> None:
+    slow = [request("search_sessions", {"query": "login"}, number) for number in range(1, 5)]
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}}
+    again = {
+        "jsonrpc": "2.0",
+        "id": 5,
+        "method": "resources/list",
+        "params": {"cursor": "1" * 5_000},
+    }
+    sent = [INITIALIZE, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *slow]
+    lines = [
+        json.dumps(each).encode() + b"\n" for each in [*sent, cancel, request("x", {}, 6), again]
+    ]
+    done = subprocess.run(
+        COMMAND,
+        input=b"".join(lines),
+        capture_output=True,
+        env=env,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    replies = {reply["id"]: reply for reply in map(json.loads, done.stdout.splitlines())}
+    assert {1, 2, 3, 5, 6} <= replies.keys()
+    assert not any(replies[number]["result"]["isError"] for number in (1, 2, 3))
+    assert "cursor" in replies[5]["error"]["message"]
+    assert "no tool 'x'" in replies[6]["error"]["message"]
+
+
+def test_what_a_resource_raises_is_not_told() -> None:
+    def fail() -> None:
+        raise KeyError("hunter2")
+
+    with pytest.raises(MCPError, match="KeyError") as raised:
+        anyio.run(_in_thread, fail)
+    assert "hunter2" not in str(raised.value)
 
 
 def test_an_unknown_tool_and_method_are_errors_of_the_protocol(raw: Raw) -> None:

@@ -315,6 +315,24 @@ def test_a_store_forgets_old_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert prefix() == "compacted"
 
 
+def test_a_store_forgets_old_plans_of_clients_that_do_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = chat_body(900)
+    with Threads.open(tmp_path / "threads.db") as threads:
+        for number in range(3):
+            shortener = Shortener(budget_tokens=BUDGET, threads=threads)
+            shortener.shorten("openai_chat", body, key=f"gone {number}")
+        scopes = [each.name for each in threads.list(namespace="proxy")]
+        plans = [threads.list(namespace=f"proxy {scope}") for scope in scopes]
+        assert [*map(len, plans)] == [1, 1, 1]
+        monkeypatch.setattr(kept, "KEPT", timedelta(days=-1))
+        for number in range(3):
+            shortener.shorten("openai_chat", chat_body(2), key=f"new {number}")
+        assert threads.list(namespace="proxy") == []
+        assert not any(threads.list(namespace=f"proxy {scope}") for scope in scopes)
+
+
 def test_a_store_that_fails_is_logged_and_the_request_is_compacted(tmp_path: Path) -> None:
     threads = Threads.open(tmp_path / "threads.db")
     threads.close()

@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("starlette", reason="the server of the proxy is not installed")
 
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.integrations.proxy.app import upstreams_of
 from rehydrate.integrations.proxy.client_request import ClientRequest
 from tests.integrations.proxied import Served, chat_body, echoing, served
 
@@ -190,3 +192,17 @@ def test_cookies_of_the_upstream_are_the_clients_own() -> None:
         assert len(jar) == 0
     assert first.headers["set-cookie"] == "a=b"
     assert b"cookie" not in echo.requests[1][1]
+
+
+@pytest.mark.parametrize(
+    "upstream",
+    [
+        *("http://[::1", "http://host:99999", "http://host:port", "http://host:0", "http://"),
+        *("https://host/#v1", "https://host/?key=1", "host", "anthropic=ftp://host", "other=http"),
+        "http://user:hunter2@[::1",
+    ],
+)
+def test_an_upstream_that_is_no_address_is_refused_without_its_password(upstream: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="pass https://HOST") as raised:
+        upstreams_of([upstream])
+    assert "hunter2" not in str(raised.value)

@@ -21,6 +21,7 @@ from rehydrate._native import (
     words_of_user,
 )
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.integrations.mcp_server import session_index
 from rehydrate.integrations.mcp_server.jobs import Job, run_job
 from rehydrate.integrations.mcp_server.session_index import SessionIndex, transcript_roots
 from rehydrate.prompt import TimeRange
@@ -68,6 +69,14 @@ def test_a_session_is_found_by_meaning_by_names_and_by_time(index, tmp_path):
     assert ids(index, "") == [RELEASE, LOGIN]
     assert ids(index, "login", agent="codex") == []
     assert ids(index, "", project="WORK/APP") == [LOGIN]
+
+
+def test_better_hits_of_other_projects_hide_no_session(index, tmp_path, monkeypatch):
+    write_sessions(tmp_path)
+    monkeypatch.setattr(session_index, "HITS", 1)
+    query = "the login fails for guests; the release"
+    assert ids(index, query) == [LOGIN]
+    assert ids(index, query, agent="codex") == ids(index, query, project="engine") == [RELEASE]
 
 
 def test_what_was_said_in_a_line_is_of_the_user_the_assistant_and_their_tools():

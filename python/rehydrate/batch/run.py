@@ -244,3 +244,7 @@ def _check_output(source: Path, output: Path) -> None:
         raise FileError(output.parent, "no such folder", "make it first, or name another file")
     if output.exists() and source.exists() and output.samefile(source):
         raise FileError(output, "is the input", "name another file")
+    if output.is_file() and output.stat().st_size:
+        with output.open("rb") as file:
+            if file.read(4) != b"PAR1":
+                raise FileError(output, "is there and isn't Parquet", "name another file")

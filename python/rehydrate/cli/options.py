@@ -210,13 +210,16 @@ def output_of(options: argparse.Namespace, source: str | Path, what: str = "inpu
 
 
 def check_not_input(flag: str, page: Path | None, *inputs: str | Path, what: str = "input") -> None:
-    """Refuse to overwrite the input."""
+    """Refuse to overwrite the input: a file, or what is in a folder; a page in it may be there."""
+    if page is None:
+        return
     for file in inputs:
         try:
-            is_same = page is not None and file != "-" and page.samefile(file)
+            is_in = page.suffix != ".html" and Path(file).resolve() in page.resolve().parents
+            is_input = page.exists() and file != "-" and (is_in or page.samefile(file))
         except (OSError, ValueError):
             continue
-        if is_same:
+        if is_input:
             raise Failure(f"{flag} {page} would overwrite the {what}; name another file")
 
 

@@ -151,7 +151,7 @@ class Installation:
                 }
                 _replace(self.target, settings_without_hooks(now, ours, there))
             elif before is None:
-                self.target.unlink()
+                self.target.resolve().unlink()  # the link stays, if it is one
             else:
                 _replace(self.target, before)
         shutil.rmtree(self._kept, ignore_errors=True)
@@ -163,7 +163,10 @@ class Installation:
             )
         new = self.target.with_name(".rehydrate-new")
         shutil.rmtree(new, ignore_errors=True)
-        shutil.copytree(PLUGIN, new)
+        for file in _files(PLUGIN):  # not its mode: a package may be read-only
+            copy = new / file.relative_to(PLUGIN)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
         hooks = {event: [_group(event, _CLAUDE[event], "plugin")] for event in _CLAUDE}
         _write(new / "hooks" / "hooks.json", _json({"hooks": hooks}))
         server = {"command": sys.executable, "args": ["-P", "-m", "rehydrate", "claude", "mcp"]}

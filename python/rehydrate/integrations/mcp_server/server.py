@@ -38,7 +38,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate._native import as_unicode, unicode_inside
 from rehydrate._text import safe_error_text
-from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.integrations.loopback_http import HOST, LOOPBACK, MAX_BODY_BYTES, config_of
 from rehydrate.integrations.mcp_server.jobs import run_job, shown
 from rehydrate.integrations.mcp_server.stores import Stores
@@ -130,6 +130,8 @@ def _described(tool: ServedTool) -> types.Tool:
 
 SCHEME = "rehydrate://"
 PAGE = 100
+_MAX_DIGITS = 10
+"""Of a cursor, a number of threads."""
 
 
 def _template(name: str, path: str, description: str) -> types.ResourceTemplate:
@@ -150,7 +152,7 @@ def list_threads(stores: Stores, cursor: str | None) -> types.ListResourcesResul
 
     Raises InvalidArgumentError for a cursor that no page gave.
     """
-    if cursor is not None and not cursor.isdecimal():
+    if cursor is not None and not (cursor.isdecimal() and len(cursor) < _MAX_DIGITS):
         raise InvalidArgumentError(f"cursor is {shown(cursor)}; send the nextCursor of a page")
     start = int(cursor or 0)
     found = stores.threads().list() if stores.has_threads else []
@@ -193,7 +195,7 @@ async def _in_thread(work: Any) -> Any:
         return await hand_over(work, STORING)
     except InvalidArgumentError as error:
         raise MCPError(types.INVALID_PARAMS, as_unicode(str(error))) from None
-    except RehydrateError as error:
+    except Exception as error:  # its own text may hold anything
         raise MCPError(types.INTERNAL_ERROR, safe_error_text(error, "resource")) from None
 
 
@@ -205,11 +207,12 @@ _LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u20
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Answer until the input ends, or nobody reads the output any more.
+    """Answer until the input ends, and the calls before its end; or until nobody reads the output.
 
     The SDK's own `stdio_server` passes over a line that is not a message, and takes a request whose
     id is neither a string nor a whole number for a notification. Here both are answered with an
-    error, as JSON-RPC has it, so that the sender does not wait.
+    error, as JSON-RPC has it, so that the sender does not wait. At the end of the input its server
+    answers the calls that still run with an error, though what they write is written.
     """
     try:
         with _wire() as wire:
@@ -223,23 +226,36 @@ async def _serve(server: Server[Any], wire: BinaryIO) -> None:
     send, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
     replies, frames = anyio.create_memory_object_stream[SessionMessage](0)
     refusals = replies.clone()
+    calls: set[Any] = set()
+    answered = anyio.Event()
 
     async def read() -> None:
         async with send, refusals:
             async for line in lines:
                 if line.strip():
                     message, refusal = _read(line)
+                    if isinstance(message, types.JSONRPCRequest) and message.method in _WORK:
+                        calls.add(message.id)
+                    elif isinstance(message, types.JSONRPCNotification):
+                        calls.discard(_cancelled_in(message))
                     if message is not None:
                         await send.send(SessionMessage(message))
                     if refusal is not None:
                         await refusals.send(SessionMessage(refusal))
+            while calls:
+                await answered.wait()
 
     async def write() -> None:
+        nonlocal answered
         output = anyio.wrap_file(wire)
         async for reply in frames:
             frame = reply.message.model_dump_json(by_alias=True, exclude_unset=True)
             await output.write(frame.translate(_LINE_ENDS).encode() + b"\n")
             await output.flush()
+            if isinstance(reply.message, types.JSONRPCResponse | types.JSONRPCError):
+                calls.discard(getattr(reply.message, "id", None))
+                answered.set()
+                answered = anyio.Event()
 
     async with anyio.create_task_group() as writing:
         writing.start_soon(write)
@@ -247,6 +263,17 @@ async def _serve(server: Server[Any], wire: BinaryIO) -> None:
             reading.start_soon(read)
             await server.run(messages, replies, server.create_initialization_options())
             reading.cancel_scope.cancel()
+
+
+_WORK = ("tools/call", "resources/list", "resources/read")
+"""The requests that run in a thread; what they write is written, whoever waits for the answer."""
+
+
+def _cancelled_in(message: types.JSONRPCNotification) -> Any:
+    """Return the id of the request that a notification cancels, which gets no answer."""
+    is_cancel = message.method == "notifications/cancelled"
+    found = (message.params or {}).get("requestId") if is_cancel else None
+    return found if isinstance(found, str | int) else None
 
 
 @contextmanager

@@ -122,7 +122,9 @@ class SessionIndex:
             last = sorted(wanted.values(), key=lambda record: record.last, reverse=True)
             return [FoundSession(record, 0.0, ()) for record in last[:limit]]
         hits: dict[str, list[Hit]] = defaultdict(list)
-        for hit in memory.search(query, HITS, after=span.after, before=span.before):
+        # Without them other projects may have all hits.
+        only = [*wanted] if agent or project else None
+        for hit in memory.search(query, HITS, after=span.after, before=span.before, sources=only):
             if hit.item.source in wanted:
                 hits[hit.item.source].append(hit)
         found = [

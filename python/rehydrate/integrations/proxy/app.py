@@ -97,13 +97,22 @@ def upstreams_of(given: list[str]) -> dict[str, str]:
         name, is_named, url = each.partition("=")
         names = [name] if is_named and name in UPSTREAMS else list(UPSTREAMS)
         url = (url if len(names) == 1 else each).rstrip("/")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        if not _is_address(url):
+            shown = each.rpartition("@")[2]  # without a password
             raise InvalidArgumentError(
-                f"upstream is {each!r}; pass https://HOST, or anthropic=https://HOST"
+                f"upstream is {shown!r}; pass https://HOST, or anthropic=https://HOST"
             )
         found |= dict.fromkeys(names, url)
     return found
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that don't close, a port that isn't one
+        return False
+    return parts.scheme in ("http", "https") and is_whole and not (parts.query or parts.fragment)
 
 
 @dataclass

@@ -26,6 +26,8 @@ KEPT = timedelta(days=30)
 """The time in a store. A conversation that goes on after it is compacted again, once."""
 _MAX_DELETED = 100
 """At once: a request waits for it."""
+_SCOPES = "proxy"
+"""A namespace with a thread for each scope, which changes on each day that something is kept."""
 _ANSWER = "answer "
 """Before the name of a stored `Exchange`."""
 
@@ -86,7 +88,7 @@ class Kept:
     """The plans and the exchanges of all scopes; for any number of threads.
 
     A store has a thread for each, named by the hash of the messages before it, in a namespace for
-    each scope.
+    each scope; what is older than `KEPT` is deleted as requests come, of any scope.
     """
 
     def __init__(self, threads: Threads | None = None) -> None:
@@ -98,6 +100,8 @@ class Kept:
         self._plans: Recent[tuple[str, bytes], Plan] = Recent(MAX_PLANS)
         self._exchanges: Recent[tuple[str, bytes], tuple[Exchange, ...]] = Recent(MAX_EXCHANGES)
         self._stored: Recent[str, set[str]] = Recent(MAX_PLANS)
+        self._noted: Recent[str, str] = Recent(MAX_PLANS)
+        """The day on which each scope's thread was changed."""
 
     def plan(self, scope: str, chain: Sequence[bytes]) -> Plan:
         """Return the plan of the longest beginning of a list."""
@@ -149,22 +153,14 @@ class Kept:
             names = self._stored.use(scope)
         if names is None:
             try:
-                names = self._kept_names(self._threads, _namespace(scope))
+                _forget_a_scope(self._threads)
+                names = _kept_names(self._threads, _namespace(scope))
             except Exception as error:
                 self.on_failure(safe_error_text(error, "threads"))
                 return set()
             with self._lock:
                 self._stored.put(scope, names)
         return names
-
-    def _kept_names(self, threads: Threads, namespace: str) -> set[str]:
-        """Return what a store has of a scope, and delete some of what is too old."""
-        listed = threads.list(namespace=namespace)
-        oldest = datetime.now(UTC) - KEPT
-        old = [each.name for each in listed if each.changed < oldest][:_MAX_DELETED]
-        for name in old:
-            threads.purge(name, namespace=namespace)
-        return {each.name for each in listed}.difference(old)
 
     def _load(self, scope: str, digest: bytes) -> Plan | None:
         stored = self._values(scope, digest.hex())
@@ -191,6 +187,7 @@ class Kept:
         if self._threads is None:
             return
         try:
+            self._note(self._threads, scope)
             self._threads.keep(name, json.dumps(value), format=wire, namespace=_namespace(scope))
         except Exception as error:
             self.on_failure(safe_error_text(error, "threads"))
@@ -198,6 +195,33 @@ class Kept:
         with self._lock:
             if (names := self._stored.use(scope)) is not None:
                 names.add(name)
+
+    def _note(self, threads: Threads, scope: str) -> None:
+        today = f"{datetime.now(UTC):%Y-%m-%d}"
+        with self._lock:
+            is_noted = self._noted.use(scope) == today
+        if not is_noted:
+            threads.keep(scope, today, namespace=_SCOPES)
+            with self._lock:
+                self._noted.put(scope, today)
+
+
+def _kept_names(threads: Threads, namespace: str) -> set[str]:
+    """Return what a store has of a scope, and delete some of what is too old."""
+    listed = threads.list(namespace=namespace)
+    oldest = datetime.now(UTC) - KEPT
+    old = [each.name for each in listed if each.changed < oldest][:_MAX_DELETED]
+    for name in old:
+        threads.purge(name, namespace=namespace)
+    return {each.name for each in listed}.difference(old)
+
+
+def _forget_a_scope(threads: Threads) -> None:
+    """Delete what is too old of the last scope: its client may never come back."""
+    for last in threads.list(namespace=_SCOPES)[-1:]:
+        is_old = last.changed < datetime.now(UTC) - KEPT
+        if is_old and not _kept_names(threads, _namespace(last.name)):
+            threads.purge(last.name, namespace=_SCOPES)
 
 
 def _namespace(scope: str) -> str:
