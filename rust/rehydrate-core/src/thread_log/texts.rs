@@ -129,7 +129,7 @@ impl Texts<'_> {
 
     /// A key without them, even if its end has only the beginning of one.
     pub(super) fn key(&self, key: &[u8]) -> Vec<u8> {
-        let keys: Vec<Raw> = self.0.iter().map(|text| key_of(text).into()).collect();
+        let keys: Vec<Raw> = self.0.iter().map(|text| key_of(text)).collect();
         let mut points = caps::decoded(key);
         if points.len() == MAX_KEY {
             let beginning = |gone: &Raw| {
