@@ -200,9 +200,10 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
     let takes_media = !matches!(provider, "openai_chat" | "openai_responses");
     for each in &mut messages {
         if each.role == Role::System || (each.role == Role::Assistant && !takes_media) {
+            let at = each.first();
             for part in &mut each.parts {
                 if let Part::Media(media) = part {
-                    *part = Part::Text(left_out(media)?);
+                    *part = Part::Text(reader.left_out(media, at)?);
                 }
             }
         }
@@ -222,12 +223,12 @@ fn converted<'py>(entries: &Bound<'py, PyAny>, format: &str, provider: &str, fir
         messages = rest;
     }
     let sent = match provider {
-        "anthropic" => anthropic::write(py, &messages)?,
-        "bedrock" => bedrock::write(py, &messages)?,
+        "anthropic" => anthropic::write(&reader, &messages)?,
+        "bedrock" => bedrock::write(&reader, &messages)?,
         "gemini" => gemini::write(py, &messages)?,
-        "ai_sdk" => ai_sdk::write(py, &messages)?,
-        "openai_chat" => chat::write(py, &messages)?,
-        "openai_responses" => responses::write(py, &messages)?,
+        "ai_sdk" => ai_sdk::write(&reader, &messages)?,
+        "openai_chat" => chat::write(&reader, &messages)?,
+        "openai_responses" => responses::write(&reader, &messages)?,
         _ => return Err(PyValueError::new_err(format!("no writer of {provider}"))),
     };
     Ok((system, sent, reader.lost()?))
@@ -297,11 +298,40 @@ fn left_out<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
         Some(data) => PyString::new(py, data.split([';', ',']).next().unwrap_or_default()),
         None => media.url.clone(),
     };
-    let kind = PyString::new(py, if media.is_image { "[image left out: " } else { "[file left out: " });
-    joined(&PyString::new(py, ""), vec![kind, what, PyString::new(py, "]")])
+    let kind = if media.is_image {
+        "[image left out: "
+    } else if url.starts_with("data:audio/") {
+        "[audio left out: "
+    } else {
+        "[file left out: "
+    };
+    joined(&PyString::new(py, ""), vec![PyString::new(py, kind), what, PyString::new(py, "]")])
 }
 
-/// The name of a file; one without a name is taken for a PDF.
+/// The parts with words in place of media.
+fn with_words<'py>(
+    parts: &[Part<'py>],
+    words: impl Fn(&Media<'py>) -> PyResult<Bound<'py, PyString>>,
+) -> PyResult<Vec<Part<'py>>> {
+    let said = |part: &Part<'py>| match part {
+        Part::Media(media) => Ok(Part::Text(words(media)?)),
+        other => Ok(other.clone()),
+    };
+    parts.iter().map(said).collect()
+}
+
+/// Whether a media type is one of speech or films, which aren't files to OpenAI.
+fn is_heard(media_type: &str) -> bool {
+    media_type.starts_with("audio/") || media_type.starts_with("video/")
+}
+
+/// The name of a file; one without a name is named by its media type.
 fn file_name<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
-    Ok(if media.name.is_empty()? { PyString::new(media.name.py(), "file.pdf") } else { media.name.clone() })
+    if !media.name.is_empty()? {
+        return Ok(media.name.clone());
+    }
+    let of = gemini::media_type(media);
+    let ending = bedrock::format_of(&of).or(of.split('/').nth(1)).unwrap_or_default();
+    let is_ending = ending.len() <= 5 && ending.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Ok(PyString::new(media.name.py(), &format!("file.{}", if is_ending { ending } else { "bin" })))
 }

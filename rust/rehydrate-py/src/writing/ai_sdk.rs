@@ -5,10 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
+use super::contents::Reader;
 use super::gemini::media_type;
 use super::neutral::{Answer, Key, Media, Message, Part, Sent, after, dict, joined, key_of, texts_of};
 use super::system_apart::{Placed, placed_in};
-use super::{Lost, Rendered};
+use super::{Lost, Rendered, with_words};
 use crate::interned::interned;
 use crate::reading::{Fields, is_blank, listed, text_of};
 
@@ -78,7 +79,8 @@ pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
 }
 
 /// Messages of the AI SDK's. The user's words in a message with results follow in a message of their own.
-pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+pub fn write<'py>(reader: &Reader<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+    let py = reader.py;
     let mut sent: Vec<Sent<'py>> = Vec::new();
     let mut tools: HashMap<Key, Bound<'py, PyAny>> = HashMap::new();
     for each in messages {
@@ -105,7 +107,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
                     let unknown = PyString::new(py, "tool").into_any(); // its call is not there
                     let name = tools.get(&key_of(answer.id.as_ref())?).unwrap_or(&unknown);
                     let result = dict!(py, "type": "tool-result", "toolCallId": &answer.id, "toolName": name);
-                    result.set_item(interned!(py, "output"), output(py, answer)?)?;
+                    result.set_item(interned!(py, "output"), output(reader, answer, each.first())?)?;
                     results.append(result)?;
                 }
             }
@@ -120,11 +122,14 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
     Ok(sent)
 }
 
-fn output<'py>(py: Python<'py>, answer: &Answer<'py>) -> PyResult<Bound<'py, PyDict>> {
-    let has_media = answer.parts.iter().any(|part| matches!(part, Part::Media(_)));
-    if !has_media || answer.is_error {
-        let kind = if answer.is_error { "error-text" } else { "text" };
-        return Ok(dict!(py, "type": kind, "value": texts_of(py, &answer.parts)?));
+fn output<'py>(reader: &Reader<'py>, answer: &Answer<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+    let py = reader.py;
+    if answer.is_error {
+        let said = with_words(&answer.parts, |media| reader.left_out(media, at))?;
+        return Ok(dict!(py, "type": "error-text", "value": texts_of(py, &said)?));
+    }
+    if !answer.parts.iter().any(|part| matches!(part, Part::Media(_))) {
+        return Ok(dict!(py, "type": "text", "value": texts_of(py, &answer.parts)?));
     }
     let items = PyList::empty(py);
     for part in &answer.parts {

@@ -3,9 +3,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
+use super::bedrock::{EMPTY, decoded};
+use super::contents::Reader;
 use super::neutral::{Answer, Media, Message, Part, Sent, dict};
 use crate::interned::interned;
-use crate::reading::{Fields, text_of};
+use crate::reading::{Fields, is_blank, text_of};
+
+/// The images that the API takes; the only other bytes are a PDF's.
+const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 /// A message with the keys that the API takes (anthropic 2.12, 2026-11): role and content, and how long a system message is
 /// shown and what it sets.
@@ -41,7 +46,8 @@ pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
 
 /// Messages of Anthropic's. A system entry among them becomes a user message that says it is one, and so does a
 /// document of the assistant's, which the API only accepts from the user (2026-10-21).
-pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+pub fn write<'py>(reader: &Reader<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+    let py = reader.py;
     let mut sent = Vec::new();
     for each in messages {
         if each.role == Role::System {
@@ -55,8 +61,10 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
         let is_assistant = each.role == Role::Assistant;
         let (mut blocks, mut documents) = (Vec::new(), Vec::new());
         for part in &each.parts {
-            let is_document = is_assistant && matches!(part, Part::Media(media) if !media.is_image);
-            if is_document { &mut documents } else { &mut blocks }.push(block(py, part)?);
+            let made = block(reader, part, each.first())?;
+            let is_document = is_assistant
+                && made.get_item(interned!(py, "type"))?.is_some_and(|of| of.eq("document").unwrap_or(false));
+            if is_document { &mut documents } else { &mut blocks }.push(made);
         }
         if !documents.is_empty() {
             documents.insert(0, dict!(py, "type": "text", "text": "[assistant]"));
@@ -67,23 +75,29 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
     Ok(sent)
 }
 
-fn block<'py>(py: Python<'py>, part: &Part<'py>) -> PyResult<Bound<'py, PyDict>> {
+fn block<'py>(reader: &Reader<'py>, part: &Part<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+    let py = reader.py;
     match part {
         Part::Text(text) => text_block(text),
-        Part::Media(media) => medium(media),
+        Part::Media(media) => match medium(media)? {
+            Some(medium) => Ok(medium),
+            None => text_block(&reader.left_out(media, at)?),
+        },
         Part::Call(call) => {
             let input = super::object(&call.input)?;
             Ok(dict!(py, "type": "tool_use", "id": &call.id, "name": &call.name, "input": input))
         }
-        Part::Result(answer) => result(py, answer),
+        Part::Result(answer) => result(reader, answer, at),
     }
 }
 
-fn result<'py>(py: Python<'py>, answer: &Answer<'py>) -> PyResult<Bound<'py, PyDict>> {
+fn result<'py>(reader: &Reader<'py>, answer: &Answer<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+    let py = reader.py;
     let content = match answer.parts.as_slice() {
         [Part::Text(text)] => text.clone().into_any(),
+        [] if answer.is_error => PyString::new(py, EMPTY).into_any(),
         parts => {
-            let blocks = parts.iter().map(|part| block(py, part)).collect::<PyResult<Vec<_>>>()?;
+            let blocks = parts.iter().map(|part| block(reader, part, at)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, blocks)?.into_any()
         }
     };
@@ -94,19 +108,27 @@ fn result<'py>(py: Python<'py>, answer: &Answer<'py>) -> PyResult<Bound<'py, PyD
     Ok(made)
 }
 
-fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
+/// A medium. None if the API does not take its type, or it is not on the web.
+fn medium<'py>(media: &Media<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let py = media.url.py();
-    let (head, comma, data): (Bound<'py, PyString>, Bound<'py, PyString>, Bound<'py, PyString>) =
-        media.url.call_method1("partition", (",",))?.extract()?;
-    let head = text_of(&head);
-    let of = head.strip_prefix("data:").and_then(|of| of.strip_suffix(";base64"));
-    let source = match of.filter(|_| !comma.is_empty().unwrap_or(true)) {
-        Some(of) => {
-            let media_type = of.split(';').next().unwrap_or_default();
-            dict!(py, "type": "base64", "media_type": media_type, "data": data)
-        }
-        None => dict!(py, "type": "url", "url": &media.url),
+    let url = text_of(&media.url);
+    let Some((kind, data)) = Media::base64_in(&url) else {
+        let kind = if media.is_image { "image" } else { "document" };
+        let is_web = url.starts_with("https://") || url.starts_with("http://");
+        return Ok(is_web.then_some(dict!(py, "type": kind, "source": dict!(py, "type": "url", "url": &media.url))));
     };
-    let kind = if media.is_image { interned!(py, "image") } else { interned!(py, "document") };
-    Ok(dict!(py, "type": kind, "source": source))
+    let is_image = IMAGES.contains(&kind.as_str());
+    if is_image || kind == "application/pdf" {
+        let source = dict!(py, "type": "base64", "media_type": kind, "data": data);
+        return Ok(Some(dict!(py, "type": if is_image { "image" } else { "document" }, "source": source)));
+    }
+    let bytes = if kind.starts_with("text/") { decoded(&PyString::new(py, data))? } else { None };
+    let text = bytes.as_ref().and_then(|bytes| std::str::from_utf8(bytes.as_bytes()).ok());
+    let Some(text) = text.filter(|text| !is_blank(text)) else { return Ok(None) };
+    let source = dict!(py, "type": "text", "media_type": "text/plain", "data": text);
+    let made = dict!(py, "type": "document", "source": source);
+    if !media.name.is_empty()? {
+        made.set_item(interned!(py, "title"), &media.name)?;
+    }
+    Ok(Some(made))
 }

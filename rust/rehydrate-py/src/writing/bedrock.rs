@@ -5,7 +5,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 use rehydrate_core::rules::bedrock::is_tool_name;
 
-use super::neutral::{Level, Media, Message, Part, Sent, dict, joined};
+use super::contents::Reader;
+use super::neutral::{Level, Media, Message, Part, Sent, dict};
 use crate::interned::{Interned, interned};
 use crate::reading::{BEDROCK_KEYS, Fields, is_list, text_of};
 
@@ -28,6 +29,11 @@ const LONGEST_ID: usize = 64;
 /// The media type of a format of documents.
 pub fn media_type(format: &str) -> Option<&'static str> {
     DOCUMENTS.iter().find(|(_, of)| *of == format).map(|(media_type, _)| *media_type)
+}
+
+/// The format of documents of a media type.
+pub fn format_of(media_type: &str) -> Option<&'static str> {
+    DOCUMENTS.iter().find(|(of, _)| *of == media_type).map(|(_, format)| *format)
 }
 
 /// A content as blocks: a string is one text.
@@ -157,7 +163,7 @@ fn with<'py>(
 }
 
 /// The bytes of a text in base64; None if it isn't one.
-fn decoded<'py>(data: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+pub fn decoded<'py>(data: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = data.py();
     match py.import("base64")?.call_method1("b64decode", (data,)) {
         Ok(bytes) => Ok(Some(bytes.cast_into()?)),
@@ -188,7 +194,8 @@ pub fn user<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
 
 /// Messages of Converse's. A system entry among them becomes a user message that says it is one, and so do media of the
 /// assistant's, which the API only accepts from the user (2026-11).
-pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+pub fn write<'py>(reader: &Reader<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+    let py = reader.py;
     let mut sent = Vec::new();
     for each in messages {
         if each.role == Role::System {
@@ -198,7 +205,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
         let (is_assistant, at) = (each.role == Role::Assistant, each.first());
         let mut blocks = Vec::new();
         for (number, part) in each.parts.iter().enumerate() {
-            blocks.push(written(py, part, &format!("({at}) [{number}]"))?);
+            blocks.push(written(reader, part, at, &format!("({at}) [{number}]"))?);
         }
         let is = |block: &Bound<'py, PyDict>, key| block.contains(key);
         let (image, document) = (interned!(py, "image"), interned!(py, "document"));
@@ -228,10 +235,11 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
 }
 
 /// A part as a block; no two documents have one suffix.
-fn written<'py>(py: Python<'py>, part: &Part<'py>, suffix: &str) -> PyResult<Bound<'py, PyDict>> {
+fn written<'py>(reader: &Reader<'py>, part: &Part<'py>, at: usize, suffix: &str) -> PyResult<Bound<'py, PyDict>> {
+    let py = reader.py;
     match part {
         Part::Text(text) => Ok(dict!(py, "text": text)),
-        Part::Media(media) => medium(media, suffix),
+        Part::Media(media) => medium(reader, media, at, suffix),
         Part::Call(call) => {
             let id = fit_id(py, call.id.as_ref())?;
             let used = dict!(py, "toolUseId": id, "name": fit_name(&call.name)?, "input": super::object(&call.input)?);
@@ -240,7 +248,7 @@ fn written<'py>(py: Python<'py>, part: &Part<'py>, suffix: &str) -> PyResult<Bou
         Part::Result(answer) => {
             let content = PyList::empty(py);
             for (number, part) in answer.parts.iter().enumerate() {
-                content.append(written(py, part, &format!("{suffix} [{number}]"))?)?;
+                content.append(written(reader, part, at, &format!("{suffix} [{number}]"))?)?;
             }
             if content.is_empty() {
                 content.append(dict!(py, "text": EMPTY))?;
@@ -287,31 +295,24 @@ fn digest(py: Python<'_>, text: &str, bytes: usize) -> PyResult<String> {
 }
 
 /// An image or a document, or a text if Converse does not accept the type, or it is an address.
-fn medium<'py>(media: &Media<'py>, suffix: &str) -> PyResult<Bound<'py, PyDict>> {
-    let py = media.url.py();
-    let (head, _, data): (Bound<'py, PyString>, Bound<'py, PyAny>, Bound<'py, PyString>) =
-        media.url.call_method1("partition", (",",))?.extract()?;
-    let head = text_of(&head);
-    let media_type: String = head.chars().skip(5).take_while(|&c| c != ';').collect();
-    let content = if head.ends_with(";base64") { decoded(&data)? } else { None };
-    let content = content.filter(|content| !content.as_bytes().is_empty());
-    if let Some(content) = content {
+fn medium<'py>(reader: &Reader<'py>, media: &Media<'py>, at: usize, suffix: &str) -> PyResult<Bound<'py, PyDict>> {
+    let py = reader.py;
+    let url = text_of(&media.url);
+    let (media_type, data) = Media::base64_in(&url).unwrap_or_default();
+    let content = if data.is_empty() { None } else { decoded(&PyString::new(py, data))? };
+    if let Some(content) = content.filter(|content| !content.as_bytes().is_empty()) {
         let kind = media_type.strip_prefix("image/").unwrap_or(&media_type);
         if media.is_image && IMAGES.contains(&kind) {
             let image = dict!(py, "format": kind, "source": dict!(py, "bytes": content));
             return Ok(dict!(py, "image": image));
         }
-        if let Some((_, format)) = DOCUMENTS.iter().find(|(of, _)| *of == media_type) {
+        if let Some(format) = format_of(&media_type) {
             let name = format!("{} {suffix}", document_name(&text_of(&media.name)));
             let document = dict!(py, "format": format, "name": name, "source": dict!(py, "bytes": content));
             return Ok(dict!(py, "document": document));
         }
     }
-    let is_data = text_of(&media.url).starts_with("data:");
-    let what = if is_data { PyString::new(py, &media_type) } else { media.url.clone() };
-    let kind = PyString::new(py, if media.is_image { "[image: " } else { "[file: " });
-    let text = joined(&PyString::new(py, ""), vec![kind, what, PyString::new(py, "]")])?;
-    Ok(dict!(py, "text": text))
+    Ok(dict!(py, "text": reader.left_out(media, at)?))
 }
 
 /// A name of the characters that Converse takes, at most 100 of them.

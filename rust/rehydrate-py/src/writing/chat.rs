@@ -2,17 +2,18 @@
 use std::collections::HashSet;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList};
 use rehydrate_core::conversation::Role;
 
-use super::neutral::{Call, Key, Media, Message, Part, Sent, dict, joined, key_of, texts_of};
+use super::contents::Reader;
+use super::neutral::{Call, Key, Media, Message, Part, Sent, dict, key_of, texts_of};
 use super::{one_or_all, role_and_content};
 use crate::interned::interned;
 use crate::reading::{arguments, text_of};
 
 /// Messages of chat. OpenAI only accepts media from the user, so media in a result follow in a user message after all
 /// results of their turn. If a result is missing, they go before the calls.
-pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+pub fn write<'py>(reader: &Reader<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent: Vec<Sent<'py>> = Vec::new();
     let mut waiting: HashSet<Key> = HashSet::new();
     for each in messages {
@@ -22,7 +23,7 @@ pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Se
         if let Some(entry) = &each.entry {
             sent.push(Sent { message: entry.clone(), sources: each.sources.clone() });
         } else {
-            let Made { mut messages, is_shown_last } = made(py, each)?;
+            let Made { mut messages, is_shown_last } = made(reader, each)?;
             if !waiting.is_empty()
                 && messages.len() > 1
                 && is_shown_last
@@ -46,7 +47,8 @@ struct Made<'py> {
     is_shown_last: bool,
 }
 
-fn made<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Made<'py>> {
+fn made<'py>(reader: &Reader<'py>, message: &Message<'py>) -> PyResult<Made<'py>> {
+    let py = reader.py;
     let mut messages = Vec::new();
     let mut is_shown_last = false;
     match message.role {
@@ -79,7 +81,7 @@ fn made<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Made<'py>> {
             for answer in message.answers() {
                 for part in &answer.parts {
                     if let Part::Media(media) = part {
-                        shown.append(medium(media)?)?;
+                        shown.append(shown_medium(reader, media, message.first())?)?;
                     }
                 }
                 let text = texts_of(py, &answer.parts)?;
@@ -88,7 +90,7 @@ fn made<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Made<'py>> {
             for part in &message.parts {
                 match part {
                     Part::Text(text) => shown.append(dict!(py, "type": "text", "text": text))?,
-                    Part::Media(media) => shown.append(medium(media)?)?,
+                    Part::Media(media) => shown.append(shown_medium(reader, media, message.first())?)?,
                     Part::Call(_) | Part::Result(_) => {}
                 }
             }
@@ -107,16 +109,30 @@ fn call<'py>(py: Python<'py>, call: &Call<'py>) -> PyResult<Bound<'py, PyDict>> 
     Ok(dict!(py, "id": &call.id, "type": "function", "function": function))
 }
 
-fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
+/// A medium. None if chat does not take it: it takes files by content only, and speech as WAV or MP3.
+pub fn medium<'py>(media: &Media<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let py = media.url.py();
     if media.is_image {
-        return Ok(dict!(py, "type": "image_url", "image_url": dict!(py, "url": &media.url)));
+        return Ok(Some(dict!(py, "type": "image_url", "image_url": dict!(py, "url": &media.url))));
     }
-    if !text_of(&media.url).starts_with("data:") {
-        // It takes files by content only.
-        let text = vec![PyString::new(py, "[file: "), media.url.clone(), PyString::new(py, "]")];
-        return Ok(dict!(py, "type": "text", "text": joined(&PyString::new(py, ""), text)?));
+    let url = text_of(&media.url);
+    let (kind, data) = Media::base64_in(&url).unwrap_or_default();
+    let format = match kind.as_str() {
+        "audio/wav" | "audio/wave" | "audio/x-wav" => "wav",
+        "audio/mp3" | "audio/mpeg" => "mp3",
+        _ if super::is_heard(&kind) || !url.starts_with("data:") => return Ok(None),
+        _ => {
+            let file = dict!(py, "filename": super::file_name(media)?, "file_data": &media.url);
+            return Ok(Some(dict!(py, "type": "file", "file": file)));
+        }
+    };
+    Ok(Some(dict!(py, "type": "input_audio", "input_audio": dict!(py, "data": data, "format": format))))
+}
+
+/// A medium, or the words for it.
+fn shown_medium<'py>(reader: &Reader<'py>, media: &Media<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
+    match medium(media)? {
+        Some(medium) => Ok(medium),
+        None => Ok(dict!(reader.py, "type": "text", "text": reader.left_out(media, at)?)),
     }
-    let file = dict!(py, "filename": super::file_name(media)?, "file_data": &media.url);
-    Ok(dict!(py, "type": "file", "file": file))
 }

@@ -1,8 +1,9 @@
 //! Contents of any format as neutral parts, with notes on omitted or changed content.
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySet, PyString};
+use pyo3::types::{PyDict, PyFloat, PyList, PySet, PyString};
 
-use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, joined};
+use super::left_out;
+use super::neutral::{Answer, Call, Level, Media, Message, Part, Sources, after, joined};
 use crate::interned::interned;
 use crate::reading::{
     Fields, input_text, is_blank, is_list, json_object, known_role, readable_texts, string_of, text_of, wrong_content,
@@ -14,7 +15,7 @@ pub const NO_THINKING: &str = "thinking is not sent, it is for the model that th
 
 /// Reads contents, and notes losses.
 pub struct Reader<'py> {
-    py: Python<'py>,
+    pub py: Python<'py>,
     /// Content that was left out or changed, and a set of the indices of its entries.
     lost: Bound<'py, PyDict>,
 }
@@ -30,6 +31,17 @@ impl<'py> Reader<'py> {
             Some(known) => known.cast_into::<PySet>()?.add(index),
             None => self.lost.set_item(&*what, PySet::new(self.py, [index])?),
         }
+    }
+
+    /// The words for a medium that the provider does not take, with a note.
+    pub fn left_out(&self, media: &Media<'py>, index: usize) -> PyResult<Bound<'py, PyString>> {
+        let note = match text_of(&media.url).strip_prefix("data:") {
+            Some(data) => format!("{} is not sent:", data.split([';', ',']).next().unwrap_or_default()),
+            None if media.is_image => "the address of an image is sent as text:".into(),
+            None => "the address of a file is sent as text:".into(),
+        };
+        self.lose(&PyString::new(self.py, &note), index)?;
+        left_out(media)
     }
 
     /// Content that was left out or changed, and the indices of its entries.
@@ -95,6 +107,11 @@ impl<'py> Reader<'py> {
         } else if name == "tool_result" {
             let id = part.text(interned!(py, "tool_use_id"))?;
             found.push(Part::Result(self.result(id, part.get(interned!(py, "content"))?, part, index)?));
+        } else if name == "image_generation_call"
+            && let Some(data) = part.text(interned!(py, "result"))?.filter(|data| !data.is_empty().unwrap_or(true))
+        {
+            found.push(Part::Media(picture(data)?));
+            found.extend(text_in(part.get(interned!(py, "revised_prompt"))?));
         } else if let Some(media) = media_in(part, &name)? {
             found.push(Part::Media(media));
         } else {
@@ -117,9 +134,15 @@ impl<'py> Reader<'py> {
             && let Some(source) = part.get(interned!(py, "source"))?
             && let Some(source) = Fields::of(&source)
         {
+            for key in [interned!(py, "title"), interned!(py, "context")] {
+                found.extend(text_in(part.get(key)?));
+            }
             let is_text = source.kind()?.name() == "text";
-            let inner = source.get(if is_text { interned!(py, "data") } else { interned!(py, "content") })?;
-            found.extend(self.parts(inner.as_ref(), index)?);
+            match source.get(if is_text { interned!(py, "data") } else { interned!(py, "content") })? {
+                Some(inner) => found.extend(self.parts(Some(&inner), index)?),
+                // Only its provider can read it: it is named by an id, or is in S3.
+                None => self.lose(&PyString::new(py, "document is not sent:"), index)?,
+            }
             return Ok(());
         }
         let mut texts = Vec::new();
@@ -129,6 +152,9 @@ impl<'py> Reader<'py> {
                     texts.push(text);
                 }
             }
+        }
+        if kind.is_none() {
+            texts.extend(outcome_of(part)?);
         }
         let unknown = PyString::new(py, "an unknown part");
         let what = kind.filter(|kind| !kind.is_empty().unwrap_or(true)).unwrap_or(&unknown);
@@ -162,7 +188,14 @@ impl<'py> Reader<'py> {
                 said => parts.push(said),
             }
         }
-        Ok(Answer { id, parts, is_error: about.is_set(interned!(self.py, "is_error"))? })
+        // LangChain's word, and that of a patch that was not applied.
+        let status = about.text(interned!(self.py, "status"))?;
+        let failed = status.filter(|status| matches!(text_of(status).as_ref(), "error" | "failed"));
+        let is_error = failed.is_some() || about.is_set(interned!(self.py, "is_error"))?;
+        if parts.is_empty() {
+            parts.extend(failed.map(Part::Text));
+        }
+        Ok(Answer { id, parts, is_error })
     }
 }
 
@@ -191,10 +224,57 @@ pub fn shown<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult
     string_of(&value.unwrap_or_else(|| py.None().into_bound(py)))
 }
 
-/// The arguments of a call as an object. Other values are unchanged, and None becomes {}.
+/// The arguments of a call as an object, {} for None or a blank text. Other values are unchanged, and so is a text with a
+/// number that JSON doesn't have.
 pub fn arguments_of<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
     let Some(value) = value else { return Ok(PyDict::new(py).into_any()) };
-    Ok(json_object(&value)?.map_or(value, |read| read.into_any()))
+    let text = value.cast::<PyString>().ok();
+    if text.is_some_and(|text| is_blank(&text_of(text))) {
+        return Ok(PyDict::new(py).into_any());
+    }
+    let read = json_object(&value)?.filter(|read| text.is_none() || is_finite(read));
+    Ok(read.map_or_else(|| value.clone(), Bound::into_any))
+}
+
+/// Whether every number that was read from JSON is one of JSON's: Python reads `NaN` and `1e999` too.
+fn is_finite(read: &Bound<'_, PyDict>) -> bool {
+    let mut left = vec![read.clone().into_any()];
+    while let Some(value) = left.pop() {
+        if value.cast::<PyFloat>().is_ok_and(|number| !number.value().is_finite()) {
+            return false;
+        }
+        if let Ok(dict) = value.cast::<PyDict>() {
+            left.extend(dict.values());
+        } else if let Ok(list) = value.cast::<PyList>() {
+            left.extend(list);
+        }
+    }
+    true
+}
+
+/// How a command of OpenAI's shell ended, if it failed.
+fn outcome_of<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    let py = part.as_any().py();
+    let outcome = part.get(interned!(py, "outcome"))?;
+    let Some(outcome) = outcome.as_ref().and_then(Fields::of) else { return Ok(None) };
+    if outcome.kind()?.name() == "timeout" {
+        return Ok(Some(PyString::new(py, "timeout")));
+    }
+    let code = outcome.get(interned!(py, "exit_code"))?.filter(|code| code.is_truthy().unwrap_or(true));
+    code.map(|code| after("exit code ", &string_of(&code)?)).transpose()
+}
+
+/// A picture in base64, whose beginning shows the type.
+pub fn picture(data: Bound<'_, PyString>) -> PyResult<Media<'_>> {
+    let py = data.py();
+    let kind = match text_of(&data).get(..4) {
+        Some("/9j/") => "jpeg",
+        Some("R0lG") => "gif",
+        Some("UklG") => "webp",
+        _ => "png",
+    };
+    let url = after(&format!("data:image/{kind};base64,"), &data)?;
+    Ok(Media { is_image: true, url, name: PyString::new(py, "") })
 }
 
 /// The first of two fields that Python takes for true; else the second.
@@ -223,6 +303,13 @@ fn media_in<'py>(part: Fields<'_, 'py>, kind: &str) -> PyResult<Option<Media<'py
         // Mistral's.
         url = part.get(interned!(py, "document_url"))?;
         named = part.get(interned!(py, "document_name"))?;
+    } else if kind == "input_audio" {
+        let audio = part.get(interned!(py, "input_audio"))?;
+        let audio = audio.as_ref().and_then(Fields::of).unwrap_or(part);
+        if let Some(data) = audio.text(interned!(py, "data"))? {
+            let format = audio.text(interned!(py, "format"))?.unwrap_or_else(|| PyString::new(py, "wav"));
+            url = Some(after(&format!("data:audio/{};base64,", text_of(&format)), &data)?.into_any());
+        }
     } else if let Some(image) = image {
         url = match Fields::of(&image) {
             Some(of) => of.get(interned!(py, "url"))?,
@@ -236,5 +323,6 @@ fn media_in<'py>(part: Fields<'_, 'py>, kind: &str) -> PyResult<Option<Media<'py
     }
     let Some(Ok(url)) = url.map(|url| url.cast_into::<PyString>()) else { return Ok(None) };
     let name = named.and_then(|name| name.cast_into::<PyString>().ok()).unwrap_or_else(|| PyString::new(py, ""));
-    Ok(Some(Media { is_image: kind.contains("image") || kind == "computer_screenshot", url, name }))
+    let is_image = kind.contains("image") || kind == "computer_screenshot" || text_of(&url).starts_with("data:image/");
+    Ok(Some(Media { is_image, url, name }))
 }

@@ -70,7 +70,7 @@ fn read_response<'py>(
         let items = Fields::of(&value).map(Fields::items).transpose()?.unwrap_or_default();
         is_error = matches!(items.as_slice(), [(key, _)] if key.eq("error")?);
         let text = match items.as_slice() {
-            [(_, text)] if text.is_instance_of::<PyString>() => text.clone(),
+            [(key, text)] if text.is_instance_of::<PyString>() && is_only_name(key) => text.clone(),
             _ => python(py, "compact_json", (value,))?,
         };
         content.append(dict!(py, "type": "text", "text": text))?;
@@ -88,6 +88,11 @@ fn read_response<'py>(
         made.set_item(interned!(py, "is_error"), true)?;
     }
     Ok(made)
+}
+
+/// Whether a key only says that its value is what the tool answered.
+fn is_only_name(key: &Bound<'_, PyAny>) -> bool {
+    key.cast::<PyString>().is_ok_and(|key| matches!(text_of(key).as_ref(), "output" | "result" | "error"))
 }
 
 fn medium<'py>(py: Python<'py>, media: Fields<'_, 'py>) -> PyResult<Bound<'py, PyDict>> {

@@ -2,7 +2,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use super::neutral::dict;
+use super::neutral::{Media, after, dict};
+use super::{chat, left_out};
 use crate::errors::{is_no_message, raise};
 use crate::exit::Running;
 use crate::interned::{Interned, interned};
@@ -24,7 +25,7 @@ const SPEAKS_OTHERWISE: &[&str] = &["tool_calls", "function_call", "refusal", "a
 #[pyfunction]
 pub fn langchain_to_openai<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let _running = Running::begin();
-    messages.try_iter()?.enumerate().map(|(index, raw)| message(&raw?, index)).collect()
+    messages.try_iter()?.enumerate().map(|(index, raw)| as_chat(&raw?, index, false)).collect()
 }
 
 /// The position and the dict of chat of each message that a model sees. A dict among them stays as it is.
@@ -34,7 +35,7 @@ pub fn seen_as_chat<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<(usize, B
     let mut seen = Vec::new();
     for (position, raw) in messages.try_iter()?.enumerate() {
         let raw = raw?;
-        match message(&raw, 0) {
+        match as_chat(&raw, 0, false) {
             Ok(entry) => seen.push((position, entry.into_any())),
             Err(error) if !is_no_message(raw.py(), &error)? => return Err(error),
             Err(_) if Fields::of(&raw).is_some() => seen.push((position, raw)),
@@ -44,7 +45,9 @@ pub fn seen_as_chat<'py>(messages: &Bound<'py, PyAny>) -> PyResult<Vec<(usize, B
     Ok(seen)
 }
 
-fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, PyDict>> {
+/// A message as a dict of chat. One that `is_read` keeps what another provider takes and chat does not: addresses of
+/// files, any type of them, and whether a tool failed.
+pub fn as_chat<'py>(raw: &Bound<'py, PyAny>, index: usize, is_read: bool) -> PyResult<Bound<'py, PyDict>> {
     let py = raw.py();
     let entry = as_message(raw, index)?;
     let role = langchain_role(&entry)?;
@@ -60,7 +63,10 @@ fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, Py
     {
         shown = extras.as_any().get_item(DEVELOPER.get(py))?;
     }
-    let made = dict!(py, "role": shown, "content": content(&entry.getattr(interned!(py, "content"))?)?);
+    let made = dict!(py, "role": shown, "content": content(&entry.getattr(interned!(py, "content"))?, is_read)?);
+    if is_read && let Some(status) = entry.getattr_opt(interned!(py, "status"))? {
+        made.set_item(interned!(py, "status"), status)?;
+    }
     let answered = entry.getattr_opt(interned!(py, "tool_call_id"))?;
     if let Some(answered) = answered.filter(|id| id.is_instance_of::<PyString>()) {
         made.set_item(interned!(py, "tool_call_id"), answered)?;
@@ -100,8 +106,8 @@ fn message<'py>(raw: &Bound<'py, PyAny>, index: usize) -> PyResult<Bound<'py, Py
     Ok(made)
 }
 
-/// The content without calls among its blocks: `tool_calls` holds all of them.
-fn content<'py>(content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// The content without calls among its blocks, since `tool_calls` holds all of them, and with media in chat's form.
+fn content<'py>(content: &Bound<'py, PyAny>, is_read: bool) -> PyResult<Bound<'py, PyAny>> {
     let py = content.py();
     if !content.is_instance_of::<PyList>() {
         return Ok(content.clone());
@@ -109,13 +115,64 @@ fn content<'py>(content: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let kept = PyList::empty(py);
     for block in content.try_iter()? {
         let block = block?;
-        let is_call = match Fields::of(&block) {
-            Some(of) => CLIENT_CALLS.contains(&of.kind()?.name().as_ref()),
-            None => false,
-        };
-        if !is_call {
-            kept.append(block)?;
+        match Fields::of(&block) {
+            Some(of) if CLIENT_CALLS.contains(&of.kind()?.name().as_ref()) => {}
+            Some(of) => match medium(of, is_read)? {
+                Some(medium) => kept.append(medium)?,
+                None => kept.append(block)?,
+            },
+            None => kept.append(block)?,
         }
     }
     Ok(kept.into_any())
+}
+
+/// LangChain's own block of a medium, of its version 0 (with `source_type`) or 1, in the form of chat. None for any other
+/// block.
+fn medium<'py>(block: Fields<'_, 'py>, is_read: bool) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let py = block.as_any().py();
+    let kind = block.kind()?;
+    let default = match kind.name().as_ref() {
+        "image" => "image/png",
+        "audio" => "audio/wav",
+        "video" => "video/mp4",
+        "file" => "application/pdf",
+        _ => return Ok(None),
+    };
+    let form = block.text(interned!(py, "source_type"))?;
+    let form = form.as_ref().map(text_of).unwrap_or_default();
+    if form == "text" {
+        return Ok(Some(dict!(py, "type": "text", "text": block.get(interned!(py, "text"))?)));
+    }
+    let own = if form == "base64" { interned!(py, "data") } else { interned!(py, "base64") };
+    let url = match block.text(own)? {
+        Some(data) => {
+            let of = block.text(interned!(py, "mime_type"))?;
+            let of = of.as_ref().map_or_else(|| default.into(), text_of);
+            Some(after(&format!("data:{of};base64,"), &data)?)
+        }
+        None => block.text(interned!(py, "url"))?,
+    };
+    let Some(url) = url else {
+        let key = if form == "id" { interned!(py, "id") } else { interned!(py, "file_id") };
+        let id = block.text(key)?;
+        return id.map(|id| PyResult::Ok(dict!(py, "type": "file", "file": dict!(py, "file_id": id)))).transpose();
+    };
+    let mut name = block.text(interned!(py, "filename"))?;
+    for extras in [interned!(py, "extras"), interned!(py, "metadata")] {
+        if name.is_none()
+            && let Some(extras) = block.get(extras)?.as_ref().and_then(Fields::of)
+        {
+            name = extras.text(interned!(py, "filename"))?;
+        }
+    }
+    if is_read && default != "image/png" {
+        return Ok(Some(dict!(py, "type": "file", "file": dict!(py, "file_data": url, "filename": name))));
+    }
+    let name = name.unwrap_or_else(|| PyString::new(py, ""));
+    let media = Media { is_image: default == "image/png", url, name };
+    Ok(Some(match chat::medium(&media)? {
+        Some(medium) => medium,
+        None => dict!(py, "type": "text", "text": left_out(&media)?),
+    }))
 }

@@ -196,10 +196,7 @@ fn response<'py>(
 fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
     let py = media.url.py();
     let url = text_of(&media.url);
-    if let Some((head, data)) = url.strip_prefix("data:").and_then(|url| url.split_once(','))
-        && let Some(kind) = head.strip_suffix(";base64")
-    {
-        let kind = kind.split(';').next().unwrap_or_default();
+    if let Some((kind, data)) = Media::base64_in(&url) {
         return Ok(dict!(py, "inlineData": dict!(py, "mimeType": kind, "data": data)));
     }
     Ok(dict!(py, "fileData": dict!(py, "mimeType": media_type(media), "fileUri": &media.url)))

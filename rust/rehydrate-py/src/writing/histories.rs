@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use rehydrate_core::conversation::Role;
 
-use super::contents::{NO_THINKING, Reader, arguments_of, parts_of, shown, text_in};
+use super::contents::{NO_THINKING, Reader, arguments_of, parts_of, picture, shown, text_in};
 use super::from_ai_sdk;
 use super::from_bedrock::as_anthropic;
 use super::from_gemini;
-use super::from_langchain::langchain_to_openai;
-use super::neutral::{Call, Key, Media, Message, Part, joined, key_of};
+use super::from_langchain::as_chat;
+use super::neutral::{Call, Key, Message, Part, dict, joined, key_of};
 use crate::errors::raise;
 use crate::interned::{Interned, interned};
 use crate::reading::{
@@ -90,8 +90,8 @@ pub fn messages_of<'py>(
                 }
             }
             let (indices, sent): (Vec<usize>, Vec<_>) = sent.into_iter().unzip();
-            let read = langchain_to_openai(PyList::new(py, sent)?.as_any())?;
-            let read = indices.into_iter().zip(read.into_iter().map(Bound::into_any)).collect::<Vec<_>>();
+            let read = sent.iter().enumerate().map(|(at, entry)| Ok(as_chat(entry, at, true)?.into_any()));
+            let read = indices.into_iter().zip(read.collect::<PyResult<Vec<_>>>()?).collect::<Vec<_>>();
             let mut messages = chat(reader, &read)?;
             messages.iter_mut().for_each(|message| message.entry = None);
             Ok(messages)
@@ -148,7 +148,7 @@ fn chat<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec<Mess
         let entry = Fields::needed(entry, index, String::new)?;
         let role = role_of(entry)?;
         if text_of(&role) == "tool" {
-            let mut call = entry.text(interned!(py, "tool_call_id"))?;
+            let mut call = entry.text(interned!(py, "tool_call_id"))?.filter(|id| !id.is_empty().unwrap_or(true));
             if call.is_none()
                 && let Some(role) = entry.get(interned!(py, "role"))?
                 && role.eq(interned!(py, "function"))?
@@ -199,7 +199,7 @@ fn beside_content<'py>(reader: &Reader<'py>, entry: Fields<'_, 'py>, index: usiz
         }
     }
     let mut more = Vec::new();
-    // Ollama keeps pictures there: base64, whose beginning shows the type.
+    // Ollama keeps pictures there, in base64.
     for data in listed(entry.get(interned!(py, "images"))?.as_ref())? {
         if let Ok(data) = data.cast_into::<PyString>()
             && !data.is_empty()?
@@ -228,18 +228,6 @@ fn beside_content<'py>(reader: &Reader<'py>, entry: Fields<'_, 'py>, index: usiz
         more.push(Part::Call(Call { id: Some(function_id(&name)?), name: name.into_any(), input }));
     }
     Ok(more)
-}
-
-fn picture(data: Bound<'_, PyString>) -> PyResult<Media<'_>> {
-    let py = data.py();
-    let kind = match text_of(&data).get(..4) {
-        Some("/9j/") => "jpeg",
-        Some("R0lG") => "gif",
-        Some("UklG") => "webp",
-        _ => "png",
-    };
-    let url = vec![PyString::new(py, &format!("data:image/{kind};base64,")), data];
-    Ok(Media { is_image: true, url: joined(&PyString::new(py, ""), url)?, name: PyString::new(py, "") })
 }
 
 fn chat_call<'py>(raw: &Bound<'py, PyAny>, id_if_none: &str) -> PyResult<Option<Call<'py>>> {
@@ -345,18 +333,27 @@ fn responses<'py>(reader: &Reader<'py>, entries: &Numbered<'py>) -> PyResult<Vec
                 Some(own) => crate::reading::string_of(&own)?.into_any(),
                 None => PyString::new(py, kind.strip_suffix("_call").unwrap_or(&kind)).into_any(),
             };
-            let input = arguments_of(py, entry.get(input.get(py))?)?;
+            let (mut given, actions) = (entry.get(input.get(py))?, entry.get(interned!(py, "actions"))?);
+            if given.is_none() && kind == "computer_call" && actions.is_some() {
+                given = Some(dict!(py, "actions": actions).into_any());
+            }
+            let input = match given {
+                // An empty text is what a custom tool was given.
+                Some(text) if kind == "custom_tool_call" && text.eq("")? => text,
+                given => arguments_of(py, given)?,
+            };
             made.insert(key);
             messages.push(Message::new(Role::Assistant, vec![Part::Call(Call { id, name, input })], [index].into()));
         } else if let Some(call) = clients_answer(entry, &kind, &made)?
             && !others.contains(&key_of(Some(&call))?)
         {
-            let call = Some(call).filter(|call| !call.is_empty().unwrap_or(true));
+            let call = Some(call).filter(|call| !call.is_empty().unwrap_or(true)).or(id);
             let result = reader.result(call, entry.get(interned!(py, "output"))?, entry, index)?;
             messages.push(Message::new(Role::User, vec![Part::Result(result)], [index].into()));
         } else {
             others.insert(key);
-            let parts = reader.parts(Some(PyList::new(py, [raw])?.as_any()), index)?;
+            let said = entry.with(interned!(py, "status"), py.None())?;
+            let parts = reader.parts(Some(PyList::new(py, [said])?.as_any()), index)?;
             if !parts.is_empty() {
                 messages.push(Message::new(Role::Assistant, parts, [index].into()));
             }

@@ -30,6 +30,17 @@ pub struct Media<'py> {
     pub name: Bound<'py, PyString>,
 }
 
+impl<'py> Media<'py> {
+    /// The media type and the base64 of a data URL, however it is spelled.
+    pub fn base64_in(url: &str) -> Option<(String, &str)> {
+        let beginning = url.get(..5)?;
+        let (head, data) = url.split_once(',').filter(|_| beginning.eq_ignore_ascii_case("data:"))?;
+        let head = head.to_ascii_lowercase();
+        let kind = head.strip_suffix(";base64")?.strip_prefix("data:")?.split(';').next()?;
+        Some((if kind == "image/jpg" { "image/jpeg" } else { kind }.to_owned(), data))
+    }
+}
+
 /// A tool call; the input is a string if it isn't a JSON object.
 #[derive(Clone)]
 pub struct Call<'py> {

@@ -3,6 +3,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::Role;
 
+use super::contents::Reader;
 use super::neutral::{Media, Message, Part, Sent, dict};
 use super::{one_or_all, role_and_content};
 use crate::interned::interned;
@@ -40,21 +41,22 @@ pub fn own<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// Messages as items.
-pub fn write<'py>(py: Python<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
+pub fn write<'py>(reader: &Reader<'py>, messages: &[Message<'py>]) -> PyResult<Vec<Sent<'py>>> {
     let mut sent = Vec::new();
     for each in messages {
         if let Some(entry) = &each.entry {
             sent.push(Sent { message: entry.clone(), sources: each.sources.clone() });
             continue;
         }
-        for item in items(py, each)? {
+        for item in items(reader, each)? {
             sent.push(Sent::new(item, &each.sources));
         }
     }
     Ok(sent)
 }
 
-fn items<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+fn items<'py>(reader: &Reader<'py>, message: &Message<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let (py, at) = (reader.py, message.first());
     let mut items = Vec::new();
     if matches!(message.role, Role::System | Role::Assistant) {
         let text = message.text(py)?;
@@ -75,33 +77,37 @@ fn items<'py>(py: Python<'py>, message: &Message<'py>) -> PyResult<Vec<Bound<'py
     for answer in message.answers() {
         let output = match answer.parts.as_slice() {
             [] => PyString::new(py, "").into_any(),
-            parts => content(py, parts)?,
+            parts => content(reader, parts, at)?,
         };
         items.push(dict!(py, "type": "function_call_output", "call_id": &answer.id, "output": output));
     }
     if message.parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Media(_))) {
-        items.push(role_and_content(py, "user", &content(py, &message.parts)?)?);
+        items.push(role_and_content(py, "user", &content(reader, &message.parts, at)?)?);
     }
     Ok(items)
 }
 
 /// Texts and media as a content.
-fn content<'py>(py: Python<'py>, parts: &[Part<'py>]) -> PyResult<Bound<'py, PyAny>> {
+fn content<'py>(reader: &Reader<'py>, parts: &[Part<'py>], at: usize) -> PyResult<Bound<'py, PyAny>> {
+    let py = reader.py;
     let shown = PyList::empty(py);
     for part in parts {
         match part {
             Part::Text(text) => shown.append(dict!(py, "type": "input_text", "text": text))?,
-            Part::Media(media) => shown.append(medium(media)?)?,
+            Part::Media(media) => shown.append(medium(reader, media, at)?)?,
             Part::Call(_) | Part::Result(_) => {}
         }
     }
     one_or_all(&shown, "input_text")
 }
 
-fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
+fn medium<'py>(reader: &Reader<'py>, media: &Media<'py>, at: usize) -> PyResult<Bound<'py, PyDict>> {
     let (py, url) = (media.url.py(), &media.url);
     if media.is_image {
         return Ok(dict!(py, "type": "input_image", "image_url": url, "detail": "auto"));
+    }
+    if super::is_heard(&Media::base64_in(&text_of(url)).unwrap_or_default().0) {
+        return Ok(dict!(py, "type": "input_text", "text": reader.left_out(media, at)?));
     }
     if text_of(url).starts_with("data:") {
         let name = super::file_name(media)?;

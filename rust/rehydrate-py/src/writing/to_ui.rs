@@ -9,7 +9,7 @@ use rehydrate_core::conversation::Role;
 use super::contents::Reader;
 use super::gemini::media_type;
 use super::neutral::{Answer, Key, Media, Message, Part, dict, key_of, texts_of};
-use super::{ai_sdk, histories, left_out, normal, object};
+use super::{ai_sdk, histories, left_out, normal, object, with_words};
 use crate::exit::Running;
 use crate::interned::interned;
 use crate::reading::{is_blank, text_of};
@@ -111,13 +111,13 @@ fn answered<'py>(tool: &Bound<'py, PyDict>, answer: &Answer<'py>) -> PyResult<()
     let py = tool.py();
     let state = if answer.is_error { "output-error" } else { "output-available" };
     tool.set_item(interned!(py, "state"), state)?;
-    let texts = texts_of(py, &answer.parts)?;
     if answer.is_error {
-        return tool.set_item(interned!(py, "errorText"), texts);
+        let said = with_words(&answer.parts, left_out)?;
+        return tool.set_item(interned!(py, "errorText"), texts_of(py, &said)?);
     }
     let output = interned!(py, "output");
     if !answer.parts.iter().any(|part| matches!(part, Part::Media(_))) {
-        return tool.set_item(output, texts);
+        return tool.set_item(output, texts_of(py, &answer.parts)?);
     }
     let content = PyList::empty(py);
     for part in &answer.parts {
