@@ -179,6 +179,13 @@ def test_what_is_said_of_a_text_comes_back_with_it(memory):
     assert (item["handle"], item["namespace"]) == (handle, "alice")
 
 
+def test_an_item_that_expires_in_some_days_is_found_until_then(memory):
+    handle = added(memory, "Berth 4 is free.", "--expires", "7d")
+    (hit,) = json.loads(memory("search", "berth", "--json").stdout)["hits"]
+    assert hit["item"]["handle"] == handle
+    assert "in how long: 36h" in said(memory("add", "x", "--expires", "soon", code=2))
+
+
 def test_filters_narrow_what_is_found(memory):
     memory("add", "old port 8080", "--time", "2025-01-01", "--kind", "decision")
     memory("add", "new port 8443", "--time", "2026-01-01", "--tier", "cold")

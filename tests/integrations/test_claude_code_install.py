@@ -265,6 +265,17 @@ def test_the_report_shows_what_a_compaction_kept_lost_and_put_back(tmp_path: Pat
     assert cli(tmp_path, "report", "no-such-session").stdout == ""
 
 
+def test_a_damaged_file_of_the_hooks_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "hooks.db").write_bytes(b"no database" * 100)
+    (tmp_path / "data" / "last_failure.txt").write_bytes(b"KeyError \xc3")
+    done = cli(tmp_path, "report")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "hooks.db cannot be read: file is not a database; try again" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "KeyError \ufffd" in cli(tmp_path, "status").stdout
+
+
 def test_a_result_that_was_cut_is_printed_whole(tmp_path: Path) -> None:
     log = "".join([f"line {number} of the log\n" for number in range(5_000)])
     given = payload(tool_name="Bash", tool_response={"stdout": log})

@@ -214,7 +214,7 @@ def _status(options: argparse.Namespace) -> int:
     write(f"data: {home.folder}\n")
     if home.failure.exists():
         seen = datetime.fromtimestamp(home.failure.stat().st_mtime).astimezone()
-        said = Terminal.of(sys.stdout).safe(home.failure.read_text("utf-8").strip())
+        said = Terminal.of(sys.stdout).safe(home.failure.read_text("utf-8", "replace").strip())
         write(f"last failure: {seen:%Y-%m-%d %H:%M}, {said}\n")
     if not events:
         return 1
@@ -253,13 +253,19 @@ def _uninstall(options: argparse.Namespace) -> None:
     json_option("all of it"),
 )
 def _report(options: argparse.Namespace) -> None:
+    import sqlite3
+
     from rehydrate.integrations.claude_code import Home, Records
 
     home = Home.of()
     rows: list[CompactionRow] = []
-    if home.records.exists():
-        with Records(home) as records:
-            rows = records.list(options.session)
+    try:
+        if home.records.exists():
+            with Records(home) as records:
+                rows = records.list(options.session)
+    except sqlite3.Error as error:
+        remedy = "try again while no hook runs; if it is damaged, move it away"
+        raise Failure(f"{home.records} cannot be read: {error}; {remedy}") from None
     rows = rows[-options.last :] if options.last else rows
     if not (rows or options.json):
         say("no compaction was seen yet")

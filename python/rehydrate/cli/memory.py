@@ -101,7 +101,7 @@ def _adding(
         option("--principal PRINCIPAL", "on whose behalf"),
         option("--trust T", "0 to 1 (default: 1)", store.share),
         option("--time WHEN", "when it was said: 2026-02-17 or 2h (ago)", store.moment),
-        option("--expires WHEN", "from then on it is not found: 2026-12-31", store.moment),
+        option("--expires WHEN", "not found from then on: 2026-12-31 or 7d (from now)", store.end),
     ),
     *_INCOMING,
     epilog="""\

@@ -198,25 +198,32 @@ def read_text() -> str:
         ) from None
 
 
-_AGO = re.compile(r"(\d{1,6})([hdw])")
+_SPAN = re.compile(r"(\d{1,6})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
-def moment(text: str) -> datetime:
-    """Parse a day, a time, or an age such as "3d".
+def moment(text: str, *, ahead: bool = False) -> datetime:
+    """Parse a day, a time, or an age such as "3d"; with `ahead`, how long from now.
 
     >>> moment("2026-02-17").isoformat()
     '2026-02-17T00:00:00+00:00'
     """
     try:
-        if ago := _AGO.fullmatch(text.strip()):
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if span := _SPAN.fullmatch(text.strip()):
+            distance = timedelta(**{_UNITS[span[2]]: int(span[1])})
+            return datetime.now(UTC) + (distance if ahead else -distance)
         found = datetime.fromisoformat(text.strip())
     except (OverflowError, ValueError):
+        how_long = "in how long" if ahead else "how long ago"
         raise argparse.ArgumentTypeError(
-            f"{text!r} isn't a time; pass a day such as 2026-02-17, or how long ago: 36h, 7d, 2w"
+            f"{text!r} isn't a time; pass a day such as 2026-02-17, or {how_long}: 36h, 7d, 2w"
         ) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def end(text: str) -> datetime:
+    """Parse a time to come."""
+    return moment(text, ahead=True)
 
 
 share = number(0, 1, "isn't a number from 0 to 1", float)
