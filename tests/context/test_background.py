@@ -384,3 +384,8 @@ def test_arguments_are_checked():
         Context(background=True)
     with pytest.raises(InvalidArgumentError, match="keep_last"):
         compact_history([], keep_last=-1)
+    for max_tokens in (-1, 0, "400", True):
+        with pytest.raises(InvalidArgumentError, match="max_tokens is"):
+            compact_history([], max_tokens=max_tokens)
+    with pytest.raises(InvalidArgumentError, match="writer is of type int"):
+        compact_history([], 3)
