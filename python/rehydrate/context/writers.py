@@ -42,15 +42,21 @@ def is_model(given: Any) -> bool:
 
 
 def reply_text(model: Model, text: str) -> str:
-    """Return a model's reply to a text; raises UnfinishedReplyError for one that is refused or cut
-    off, and the model's own errors. Not for an event loop's thread: it runs one of its own."""
+    """Return a model's reply to a text, as `areply_text` does. Not for an event loop's thread: it
+    runs one of its own."""
     import anyio
 
+    return anyio.run(areply_text, model, text)
+
+
+async def areply_text(model: Model, text: str) -> str:
+    """Return a model's reply to a text; raises UnfinishedReplyError for one that is refused or cut
+    off, and the model's own errors."""
     limit = 2**31
     budget = Budget(soft_tokens=limit, hard_tokens=limit)
     ir = PromptIR(ContextRequest(text, budget=budget))
     prompt = compile_ir(ir, model.provider, model=model.name)
-    reply = anyio.run(model.reply, prompt)
+    reply = await model.reply(prompt)
     if reply.stop != "answer":
         raise UnfinishedReplyError(f"the model did not finish: {reply.stop}")
     return reply.text
