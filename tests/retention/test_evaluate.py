@@ -389,3 +389,15 @@ def test_no_number_makes_two_names_one():
     names = ["a", "a", "a (2)", "a"]
     sample = sample_cases([Conversation(name, []) for name in names])
     assert [each.name for each in sample.conversations] == ["a", "a (2)", "a (2) (2)", "a (3)"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *[{"ratios": ratios} for ratios in ((), (0,), (1.5,), (float("nan"),), ("0.2",), 0.2)],
+        *[{"goal": goal} for goal in (0, 2, "0.9", None)],
+    ],
+)
+def test_ratios_and_goal_are_shares(wrong: dict[str, Any]):
+    with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+        evaluate([Conversation("chat", [])], **wrong)
