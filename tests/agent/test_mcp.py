@@ -163,6 +163,7 @@ async def test_a_prefix_goes_before_every_name_and_only_some_are_taken() -> None
             InvalidArgumentError, match="only names 'crane'; the server's tools are"
         ):
             await mcp_tools(session, only="crane")
+        assert await mcp_tools(session, only=[]) == []
 
 
 SERVER = """

@@ -1,7 +1,8 @@
 """Calls of one reply run at the same time; each gets a result, whatever the tool does."""
 
 import threading
-from functools import partial
+from functools import partial, wraps
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -357,3 +358,23 @@ def test_a_cancelled_turn_of_sync_tools_does_not_wait_for_them(backend):
 def test_a_limit_says_what_is_wrong_with_it():
     with pytest.raises(InvalidArgumentError, match="parallel_calls is 0"):
         TurnLimits(parallel_calls=0)
+
+
+@both
+def test_a_sync_wrapper_of_an_async_function_runs_in_a_thread(backend):
+    async def berth() -> str:
+        """Its berth."""
+        await anyio.sleep(0)
+        return "4"
+
+    @wraps(berth)
+    def at_once() -> str:
+        return anyio.run(berth)  # not on a loop that runs
+
+    @wraps(berth)
+    def later() -> Any:
+        return berth()
+
+    tools = [Tool.of(at_once, name="at_once"), Tool.of(later, name="later")]
+    made = [("c0", "at_once", {}), ("c1", "later", {})]
+    assert results_of(*made, tools=tools, backend=backend) == {"c0": "4", "c1": "4"}

@@ -276,3 +276,9 @@ def test_calls_that_fail_are_no_calls_that_hang(backend):
                 await threads.run("fails", lambda: 1 / 0)
 
     anyio.run(main, backend=backend)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "5"])
+def test_a_timeout_is_a_number_of_seconds_above_0(timeout):
+    with pytest.raises(InvalidArgumentError, match=r"tool .book.: timeout is .*above 0"):
+        Tool.of(book, timeout=timeout)

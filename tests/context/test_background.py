@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 
+import anyio
 import pytest
 from hypothesis import given, strategies as st
 
@@ -384,3 +385,36 @@ def test_arguments_are_checked():
         Context(background=True)
     with pytest.raises(InvalidArgumentError, match="keep_last"):
         compact_history([], keep_last=-1)
+    for max_tokens in (-1, 0, "400", True):
+        with pytest.raises(InvalidArgumentError, match="max_tokens is"):
+            compact_history([], max_tokens=max_tokens)
+    with pytest.raises(InvalidArgumentError, match="writer is of type int"):
+        compact_history([], 3)
+
+
+class _Async:
+    async def write(self, request):
+        return await _write(request.messages)
+
+
+async def _write(messages):
+    await anyio.sleep(0)
+    return SUMMARY
+
+
+@pytest.mark.parametrize("backend", ["", "asyncio", "trio"])
+@pytest.mark.parametrize("make", [lambda: _write, _Async, lambda: ScriptedModel([SUMMARY])])
+def test_a_writer_may_be_async_and_a_loop_may_run(make, backend):
+    said = [
+        {"role": "user", "content": "List."},
+        assistant("Yes."),
+        {"role": "user", "content": "?"},
+    ]
+
+    async def inside():
+        return compact_history(said, make(), keep_last=1, format="anthropic")
+
+    compacted = anyio.run(inside, backend=backend) if backend else None
+    compacted = compacted or compact_history(said, make(), keep_last=1, format="anthropic")
+    assert SUMMARY in compacted.summary
+    assert not compacted.degraded or "names what" in compacted.degraded[0]

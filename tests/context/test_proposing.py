@@ -4,9 +4,11 @@ import json
 import threading
 import time
 
+import anyio
 import pytest
 
 from rehydrate.context import BackgroundCompaction, Context
+from rehydrate.context.writers import completion_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import Budget
 from rehydrate.testing import ScriptedModel
@@ -203,3 +205,11 @@ def test_an_answer_that_is_ready_is_applied_when_the_thread_is_closed(tmp_path):
 def test_the_model_is_checked():
     with pytest.raises(InvalidArgumentError, match="store_model"):
         BackgroundCompaction(store_model=3)
+
+
+def test_the_function_may_be_async():
+    async def answer(text):
+        await anyio.sleep(0)
+        return text.upper()
+
+    assert completion_of(answer)("berth") == "BERTH"

@@ -268,3 +268,16 @@ def test_every_token_is_billed_exactly_once(job, price):
         assert turn.input == sum(part.tokens for part in prompt)
         assert min(turn) >= 0
     assert done.cost == pytest.approx(cost(done.total, price))
+
+
+def test_a_summary_and_its_request_are_each_long_or_not():
+    price = Price(1, 1, long_tokens=100_000, long_input=5, long_output=5)
+    prompts = [row("abcdef"[: n + 1], marks="abcdef"[n], tokens=30_000) for n in range(6)]
+    bills = simulate(
+        prompts, price=price, minimum_tokens=1_024, policy=ProviderPolicy(compact_at=110_000)
+    )
+    summaries = [each for each in bills.billed if each.output]
+    assert len(summaries) == 1
+    output = 5 * summaries[0].output / 1e6
+    assert bills.input_cost == pytest.approx(bills.cost - output)
+    assert Usage.total(bills.billed) == bills.total

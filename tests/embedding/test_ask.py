@@ -57,13 +57,6 @@ def test_a_row_that_was_not_reached_is_asked_for_the_next_time():
     assert model.asked == [["a", "b"], ["b"]]
 
 
-def test_rows_of_another_width_under_the_same_name_are_not_mixed():
-    ask(Fixed(np.ones((1, 2)), "two widths"), ["a"])
-    rows = ask(Fixed(np.ones((1, 3)), "two widths"), ["a", "b"]).rows
-    assert rows.shape == (2, 3)
-    assert rows.any(axis=1).tolist() == [False, True]
-
-
 @pytest.mark.parametrize(
     "rows",
     [OSError("gone"), np.ones(3), np.ones((1, 2)), [[object()]] * 2, "text"],
@@ -77,3 +70,16 @@ def test_a_model_that_fails_is_an_attempt_without_rows(rows: Any):
 
 def test_a_model_whose_every_row_is_zero_gave_nothing():
     assert ask(Fixed(np.zeros((2, 3))), ["a", "b"]).rows is None
+
+
+def test_a_cached_vector_of_another_length_is_asked_for_again():
+    def embedder(dim: int) -> Embedder:
+        return Embedder(lambda texts: np.ones((len(texts), dim)), space="of-two-lengths")
+
+    assert ask(embedder(2), ["one", "two"]).rows is not None
+    for _ in range(2):
+        rows, troubles = ask(embedder(3), ["one", "three"])
+        assert rows is not None
+        assert rows.shape == (2, 3)
+        assert rows.any(axis=1).all()
+        assert troubles == ()

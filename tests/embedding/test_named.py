@@ -114,3 +114,15 @@ def test_a_named_model_is_used(monkeypatch: pytest.MonkeyPatch, named: Any):
 
 def test_the_same_name_is_the_same_model():
     assert model_of("org/another") is model_of("org/another")
+
+
+def test_a_folder_is_another_one_from_another_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = []
+    for name in ("one", "other"):
+        (tmp_path / name / "model").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / name)
+        found.append(model_of("./model"))
+    assert found[0] is not found[1]
+    assert found[0] is model_of(tmp_path / "one" / "model")

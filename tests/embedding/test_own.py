@@ -439,3 +439,12 @@ async def test_an_async_embedder_that_raises_is_done_without():
 
     (said,) = (await acompact_context(TALK, embedder=embed)).stats.degraded
     assert "ConnectionError;" in said
+
+
+def test_no_texts_have_no_vectors_and_one_string_is_refused():
+    embedder = Embedder(lengths)
+    assert embedder.embed([]).shape == (0, 0)
+    dim = embedder.embed(TEXTS).shape[1]
+    assert embedder.embed([]).shape == (0, dim)
+    with pytest.raises(InvalidArgumentError, match="texts is one string"):
+        embedder.embed("abc")

@@ -260,3 +260,22 @@ def test_the_report_says_it_in_one_line(memory: Memory, folder: Path):
     assert str(memory.sync_folder(folder)) == (
         "4 added, 0 changed, 0 removed, 0 unchanged, 0 refused; 5 chunks new, 0 gone"
     )
+
+
+def test_other_front_matter_is_seen_and_links_stay(tmp_path: Path, memory: Memory):
+    write(tmp_path, "a.md", "---\nstatus: draft\n---\nStaging is 8443.\n")
+    write(tmp_path, "b.md", "Names are in snake case.\n")
+    memory.sync_folder(tmp_path, label="notes")
+    items = {item.metadata["path"]: item.handle for item in memory.list()}
+    memory.link(items["a.md"], "see", items["b.md"])
+    memory.link(items["b.md"], "of", items["a.md"])
+    write(tmp_path, "a.md", "---\nstatus: final\n---\nStaging is 8443.\n")
+    report = memory.sync_folder(tmp_path, label="notes")
+    assert (report.changed, report.unchanged) == (("a.md",), ("b.md",))
+    (found,) = memory.list(sources=["notes/a.md"])
+    assert found.metadata["front_matter"] == {"status": "final"}
+    assert [(link.relation, link.handle) for link in found.links] == [("see", items["b.md"])]
+    assert [link.relation for link in found.linked_from] == ["of"]
+    assert memory.search("staging")[0].item.metadata == found.metadata
+    again = memory.sync_folder(tmp_path, label="notes")
+    assert again.unchanged == ("a.md", "b.md")

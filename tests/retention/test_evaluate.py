@@ -369,3 +369,35 @@ def test_an_outline_is_compared_and_never_recommended():
         assert found.row("outline", ratio).violations == 0
     assert found.recommendation is not None
     assert found.recommendation.strategy != "outline"
+
+
+def test_sessions_of_one_name_are_measured_apart():
+    named = [read_session(work(40, seed), f"s{seed}") for seed in range(2)]
+    unnamed = [read_session(each.messages) for each in named]
+    apart, together = (evaluate(each, ratios=RATIOS) for each in (named, unnamed))
+    assert [session.name for session in together.sessions] == ["session", "session (2)"]
+    assert [session.cases for session in together.sessions] == [
+        session.cases for session in apart.sessions
+    ]
+    assert together.recommendation is not None
+    assert together.recommendation.sessions == 2
+    kept = [found.row("keep last", 0.2) for found in (apart, together)]
+    assert kept[0].used_later_interval == kept[1].used_later_interval is not None
+
+
+def test_no_number_makes_two_names_one():
+    names = ["a", "a", "a (2)", "a"]
+    sample = sample_cases([Conversation(name, []) for name in names])
+    assert [each.name for each in sample.conversations] == ["a", "a (2)", "a (2) (2)", "a (3)"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *[{"ratios": ratios} for ratios in ((), (0,), (1.5,), (float("nan"),), ("0.2",), 0.2)],
+        *[{"goal": goal} for goal in (0, 2, "0.9", None)],
+    ],
+)
+def test_ratios_and_goal_are_shares(wrong: dict[str, Any]):
+    with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+        evaluate([Conversation("chat", [])], **wrong)

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from rehydrate.agent.model import Reply
 from rehydrate.errors import RateLimitError, UnreadableSessionError
 from rehydrate.retention import (
     Conversation,
@@ -294,3 +295,15 @@ def test_it_runs_on_a_loop_of_the_callers_own() -> None:
         return len(found.questions)
 
     assert anyio.run(ask, backend="trio") == 2
+
+
+@pytest.mark.parametrize("stop", ["refusal", "length"])
+def test_a_reply_that_is_refused_or_cut_off_is_no_wrong_answer(stop: Any) -> None:
+    entry = {"role": "assistant", "content": [{"type": "text", "text": "w"}]}
+    model = ScriptedModel([Reply((entry,), "w", stop=stop)])
+    found = judge(model, questions(), keep_last(), 0.2, max_questions=1)
+    assert found.questions == ()
+    assert found.degraded == (
+        "a question about chat was not asked: UnfinishedReplyError: the model did not finish: "
+        f"{stop}",
+    )

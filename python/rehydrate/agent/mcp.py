@@ -25,13 +25,18 @@ _CLOSED_ERRORS = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
 
 
 async def mcp_tools(
-    session: Any, *, prefix: str = "", only: Iterable[str] = (), timeout: float | None = None
+    session: Any,
+    *,
+    prefix: str = "",
+    only: Iterable[str] | None = None,
+    timeout: float | None = None,
 ) -> list[Tool]:
     """List the tools of an MCP server once, and return them.
 
     ``session`` is the SDK's `mcp.ClientSession`, initialized, or its `mcp.Client`. Keep it open
     while the tools are used. ``prefix`` goes before each name, so that tools of two servers do not
-    collide. ``only`` selects tools by the server's names. ``timeout`` is in seconds for one call.
+    collide. ``only`` selects tools by the server's names; None is all, an empty list is none.
+    ``timeout`` is in seconds for one call.
     Characters that a provider refuses in a name (``files/read.text``) become ``_``.
 
     The model reads the texts of a result, and its structured content unless a text holds the same.
@@ -47,7 +52,7 @@ async def mcp_tools(
             f"session is of type {type(session).__name__}; pass a connected mcp.ClientSession"
         )
     listed = await _list_tools(session)
-    selected = {only} if isinstance(only, str) else set(only)
+    selected = {only} if isinstance(only, str) else set(only or ())
     if missing := selected - {tool.name for tool in listed}:
         names = ", ".join(sorted(tool.name for tool in listed)) or "none"
         raise InvalidArgumentError(
@@ -55,7 +60,7 @@ async def mcp_tools(
         )
     tools: dict[str, Tool] = {}
     for tool in listed:
-        if not selected or tool.name in selected:
+        if only is None or tool.name in selected:
             name = _unused_name(prefix + tool.name, tools)
             schema = _first_of(tool, "input_schema", "inputSchema") or {"type": "object"}
             description = tool.description or _first_of(tool, "title") or ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, Required
 
 from rehydrate._check import check_list
 from rehydrate._native import parsed_docstring
+from rehydrate.agent.model import is_finite_number
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
 from rehydrate.prompt.section import ToolDef
 
@@ -183,17 +184,23 @@ class Tool:
     call: Callable[..., Any] = field(repr=False)
     """A sync function runs in a thread, an async one on the event loop."""
     timeout: float | None = None
-    """Seconds for one call; None: `TurnLimits.tool_timeout`."""
+    """Seconds for one call, above 0; None: `TurnLimits.tool_timeout`."""
     check: Check | None = field(default=None, repr=False)
     """Checks the arguments for `call`."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty name, and a `call` that cannot be called."""
+        """Refuse an empty name, a `call` that cannot be called, and a timeout that is no time."""
         if not self.name or not isinstance(self.name, str):
             raise InvalidArgumentError(f"a tool's name is {self.name!r}; pass a string")
         if not callable(self.call):
             raise InvalidArgumentError(
                 f"tool {self.name!r}: call is of type {type(self.call).__name__}; pass a function"
+            )
+        seconds = self.timeout
+        if seconds is not None and not (is_finite_number(seconds) and seconds > 0):
+            raise InvalidArgumentError(
+                f"tool {self.name!r}: timeout is {seconds!r}; pass a number of seconds above 0, or "
+                "None for that of TurnLimits"
             )
 
     @classmethod
@@ -240,8 +247,8 @@ class Tool:
 
     @property
     def is_async(self) -> bool:
-        """Whether a call returns an awaitable."""
-        call = inspect.unwrap(self.call)
+        """Whether `call` itself is an async function; what a sync one returns is awaited too."""
+        call = self.call
         while hasattr(call, "func"):  # a partial
             call = call.func
         return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(

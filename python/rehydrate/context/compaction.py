@@ -86,9 +86,10 @@ class CompactionEvent(NamedTuple):
 class BackgroundCompaction:
     """How a `Context` compacts in the background.
 
-    ``writer`` is a model, a function of the messages, or what has ``write(request)``; None: the
-    context store by itself, which needs no model. A summary that is empty, refused, cut off or an
-    error's text is not used: the context store takes its place, and ``ir.meta.degraded`` says so.
+    ``writer`` is a model, a function of the messages, or what has ``write(request)``, sync or
+    async; None: the context store by itself, which needs no model. A summary that is empty,
+    refused, cut off or an error's text is not used: the context store takes its place, and
+    ``ir.meta.degraded`` says so.
 
     >>> from rehydrate import Budget, Context
     >>> small = Budget(soft_tokens=2_000)
@@ -113,9 +114,9 @@ class BackgroundCompaction:
     """Gets each step: "ready" from the writer's thread, the others with the context locked. It
     must be quick and not call the context; what it raises is ignored."""
     store_model: Any = None
-    """A fast model, or a function of the prompt's text that returns a text. After each user turn it
-    proposes operations for the context store; code checks them, and the next prompt applies them.
-    Nobody waits for it."""
+    """A fast model, or a function, sync or async, of the prompt's text that returns a text. After
+    each user turn it proposes operations for the context store; code checks them, and the next
+    prompt applies them. Nobody waits for it."""
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -165,6 +165,8 @@ def compact_history(
     - Always use tabs. (#0)
     """
     check_whole("keep_last", keep_last)
+    check_whole("max_tokens", max_tokens, 1, or_none=True)
+    write = writer_of(writer)
     entries = list(messages)
     conversation, read = formats.read(tuple(entries), format)
     name = conversation.format
@@ -184,7 +186,7 @@ def compact_history(
     plain = formats.FORMATS[name].without_thinking(beginning)
     request = SummaryRequest(tuple(plain), name, markdown, "", size)
     texts = [message.text for message in said]
-    summary, degraded, _ = summarised(writer_of(writer), request, store, texts)
+    summary, degraded, _ = summarised(write, request, store, texts)
     why = (degraded,) if degraded else ()
     if not summary:
         return CompactedHistory(entries, "", 0, why)

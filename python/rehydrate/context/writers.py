@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rehydrate import _native, formats
+from rehydrate._concurrency import loops
 from rehydrate._concurrency.workers import run_in_thread
 from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.context.context_store import Heading
@@ -42,18 +44,32 @@ def is_model(given: Any) -> bool:
 
 
 def reply_text(model: Model, text: str) -> str:
-    """Return a model's reply to a text; raises UnfinishedReplyError for one that is refused or cut
-    off, and the model's own errors. Not for an event loop's thread: it runs one of its own."""
-    import anyio
+    """Return a model's reply to a text, as `areply_text` does, from any thread."""
+    return str(awaited(areply_text(model, text)))
 
+
+async def areply_text(model: Model, text: str) -> str:
+    """Return a model's reply to a text; raises UnfinishedReplyError for one that is refused or cut
+    off, and the model's own errors."""
     limit = 2**31
     budget = Budget(soft_tokens=limit, hard_tokens=limit)
     ir = PromptIR(ContextRequest(text, budget=budget))
     prompt = compile_ir(ir, model.provider, model=model.name)
-    reply = anyio.run(model.reply, prompt)
+    reply = await model.reply(prompt)
     if reply.stop != "answer":
         raise UnfinishedReplyError(f"the model did not finish: {reply.stop}")
     return reply.text
+
+
+def awaited(found: Any) -> Any:
+    """Return what a caller's function returned, awaited where it is async."""
+    if not hasattr(found, "__await__"):
+        return found
+    run = loops.runner()
+    if not loops.in_trio():
+        return run(found, None)
+    with ThreadPoolExecutor(1) as thread:  # trio runs no loop within another one
+        return thread.submit(run, found, None).result()
 
 
 def completion_of(store_model: Any) -> Complete | None:
@@ -63,8 +79,7 @@ def completion_of(store_model: Any) -> Complete | None:
     if is_model(store_model):
         return partial(reply_text, store_model)
     if callable(store_model):
-        function: Complete = store_model
-        return function
+        return lambda text: awaited(store_model(text))
     raise InvalidArgumentError(
         f"store_model is of type {type(store_model).__name__}; pass a model, a function of the "
         "prompt's text that returns a text, or None"
@@ -148,13 +163,12 @@ class ProviderWriter:
 
 def writer_of(given: Any) -> Write | None:
     """Return a writer of summaries: an object with ``write(request)``, a model, or a function of
-    the messages. None is for the context store as it is: verbatim spans with handles, in
-    milliseconds, without a model."""
+    the messages; both functions may be async. None is for the context store as it is: verbatim
+    spans with handles, in milliseconds, without a model."""
     if given is None:
         return None
     if callable(getattr(given, "write", None)):
-        write: Write = given.write
-        return write
+        return lambda request: awaited(given.write(request))
     if is_model(given):
         return lambda request: reply_text(given, summary_prompt(request))
     if callable(given):
@@ -165,11 +179,11 @@ def writer_of(given: Any) -> Write | None:
     )
 
 
-def _written_by(function: Callable[[list[Any]], str], request: SummaryRequest) -> str:
+def _written_by(function: Callable[[list[Any]], Any], request: SummaryRequest) -> Any:
     """Return a function's summary of the messages, as LangChain's ``summarizer``."""
     previous = request.previous
     first = [_native.summary_message(previous, request.format, "user")] if previous else []
-    return function([*first, *request.messages])
+    return awaited(function([*first, *request.messages]))
 
 
 def tokens_of(texts: Sequence[str]) -> int:

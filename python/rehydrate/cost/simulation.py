@@ -39,6 +39,9 @@ class Simulation:
     turns: tuple[Usage, ...]
     costs: tuple[float, ...]
     price: Price
+    billed: tuple[Usage, ...]
+    """Those of `turns`, and before one that was summarised its summary: each is billed alone, by
+    the prices of a long one or not."""
 
     @property
     def total(self) -> Usage:
@@ -53,12 +56,12 @@ class Simulation:
     @property
     def input_cost(self) -> float:
         """Dollars of the prompts alone."""
-        return sum([cost(turn._replace(output=0), self.price) for turn in self.turns])
+        return sum([cost(turn._replace(output=0), self.price) for turn in self.billed])
 
     @property
     def plain_input_cost(self) -> float:
         """Dollars of the same prompts without any cache."""
-        return sum([cost(Usage(uncached=turn.input), self.price) for turn in self.turns])
+        return sum([cost(Usage(uncached=turn.input), self.price) for turn in self.billed])
 
     @property
     def saved(self) -> float:
@@ -140,13 +143,16 @@ def simulate(
     outputs = _each("output_tokens", output_tokens, len(prompts))
     turns: list[Usage] = []
     costs: list[float] = []
+    billed: list[Usage] = []
     for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False):
         results = () if policy.clear_tool_uses_at is None else _results(prompt)
         summarized, usage = cache.send(segments_of(prompt), after, results)
         usage = usage._replace(output=int(output))
-        turns.append(Usage.total([summarized, usage]))
-        costs.append(cost(summarized, price) + cost(usage, price))  # each may be a long request
-    return Simulation(tuple(turns), tuple(costs), price)
+        requests = [summarized, usage] if any(summarized) else [usage]
+        turns.append(Usage.total(requests))
+        costs.append(sum([cost(each, price) for each in requests]))
+        billed += requests
+    return Simulation(tuple(turns), tuple(costs), price, tuple(billed))
 
 
 def _results(prompt: CompiledPrompt | Sequence[Segment]) -> list[int]:

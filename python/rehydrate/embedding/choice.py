@@ -98,11 +98,18 @@ def ask(
         return Attempt(None, troubles)
     rows = np.zeros((len(texts), dim), np.float32)
     for index, row in enumerate(cached):
-        if row is not None and len(row) == dim:  # else of another model under the same name
+        if row is not None and len(row) == dim:
             rows[index] = row
     if fresh is not None:
         rows[missing] = fresh
         _native.cache_vectors(space, [texts[index] for index in missing], fresh)
+        others = [at for at, row in enumerate(cached) if row is not None and len(row) != dim]
+        if others:  # of another model under the same name
+            again, more = _attempt(model, [texts[at] for at in others], deadline)
+            troubles = (*troubles, *more)
+            if again is not None and again.shape[1] == dim:
+                rows[others] = again
+                _native.cache_vectors(space, [texts[at] for at in others], again)
     return Attempt(rows if rows.any() else None, troubles)
 
 

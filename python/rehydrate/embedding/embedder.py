@@ -60,6 +60,11 @@ class FunctionState:
         self._abandoned_calls = 0
         self._lock = ForkSafeLock()
 
+    @property
+    def dim(self) -> int:
+        """Components of its vectors; 0 before the first."""
+        return self._dim or 0
+
     def read(self, found: Any, texts: list[str]) -> tuple[Rows, int]:
         """Return an answer as rows, and how many were not finite; ValueError for a wrong shape."""
         rows, broken = unit_rows(found, len(texts))
@@ -226,6 +231,12 @@ class Embedder:
         A row of zeros is not a vector: not returned, not a number, or not reached by `deadline`, an
         instant of ``time.monotonic``. Raises EmbedderError if there is no vector at all.
         """
+        import numpy as np
+
+        if isinstance(texts, str):
+            raise InvalidArgumentError("texts is one string, expected a list of them; pass [text]")
+        if not len(texts):
+            return np.zeros((0, self._state.dim), np.float32)
         attempt = self.attempt(texts, deadline=deadline)
         if attempt.rows is None:
             why = "; ".join(attempt.troubles) or f"none of {len(texts)} texts reached in time"

@@ -339,7 +339,10 @@ _models_lock = ForkSafeLock()
 
 
 def named_model(name: str) -> NamedModel:
-    """Return the one model of that name in this process."""
+    """Return the one model of that name in this process; a folder goes by its absolute path."""
+    folder = Path(name).expanduser()
+    if folder.exists():
+        name = str(folder.absolute())
     with _models_lock:
         return _models.setdefault(name, NamedModel(name))
 

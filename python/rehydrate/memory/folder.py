@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate._check import check_path
 from rehydrate._native import note_pieces, split_front_matter
-from rehydrate.errors import InvalidArgumentError
+from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
 
 if TYPE_CHECKING:
@@ -156,6 +157,13 @@ class _Sync:
         self._gone += gone
         if len(self._new) + len(self._gone) >= _BATCH:
             self._write()
+        again = [
+            (before, item)
+            for text, item in wanted.items()
+            if (before := stored.get(text)) and before.metadata != item.metadata
+        ]
+        if again:
+            self._write_again(again)
         moved = 0
         for text, item in wanted.items():
             # The limits decide between warm and cold after it is stored; the file decides only hot.
@@ -167,7 +175,7 @@ class _Sync:
         if not stored and new:
             outcome = "added"
         else:
-            outcome = "changed" if new or gone or moved else "unchanged"
+            outcome = "changed" if new or gone or again or moved else "unchanged"
         self._paths[outcome] += notes
 
     def finish(self) -> SyncReport:
@@ -194,6 +202,25 @@ class _Sync:
         if self._gone:
             self._removed += self._memory.forget(self._gone, namespace=self._namespace)
             self._gone = []
+
+    def _write_again(self, changed: list[tuple[MemoryItem, MemoryItem]]) -> None:
+        """Write chunks with the same text and other front matter; they keep their links."""
+        memory, where = self._memory, self._namespace
+        memory.forget([before.handle for before, _ in changed], namespace=where)
+        added = memory.add([item for _, item in changed], namespace=where)
+        now = {before.handle: one.handle for (before, _), one in zip(changed, added, strict=True)}
+        for before, _ in changed:
+            one = now[before.handle]
+            ends = [
+                (one, link.relation, now.get(link.handle, link.handle)) for link in before.links
+            ]
+            ends += [
+                (now.get(link.handle, link.handle), link.relation, one)
+                for link in before.linked_from
+            ]
+            for start, relation, end in ends:
+                with suppress(UnknownHandleError):  # forgotten meanwhile
+                    memory.link(start, relation, end, namespace=where)
 
     def _items(self, path: str, file: NoteFile) -> dict[str, MemoryItem]:
         """Return the items of a file, keyed by their stored text; equal texts are one item."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._check import check_methods
+from rehydrate._check import check_methods, check_whole
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate._native import fence_tags, tool_definition
 from rehydrate._text import failure_text
@@ -75,6 +76,7 @@ class LoadMemory:
     ) -> None:
         """Take the memory; it must be bound to a namespace unless one is given."""
         self._memory = memory_of_tool(memory, namespace)
+        check_whole("max_tokens", max_tokens, 1)
         self._max_chars = int(max_tokens * CHARS_A_TOKEN)
 
     @staticmethod
@@ -134,7 +136,7 @@ class LoadMemory:
             return "\n\n".join(self._fitting([], ((hit.item, hit.snippet) for hit in hits)))
         items = self._load(value)
         # A caller that names a handle knows which item it wants, and gets its exact text.
-        least = 0.0 if value.startswith("mem_") else FULL_TRUST
+        least = 0.0 if [item.handle for item in items] == [value] else FULL_TRUST
         own = [item.text for item in items if item.trust >= least]
         note = own[0] if len(own) == 1 else "\n\n".join(text.rstrip("\n") for text in own)
         parts = [cut(note, self._max_chars)] if own else []
@@ -161,17 +163,17 @@ class LoadMemory:
 
     def _load(self, name: str) -> list[MemoryItem]:
         if name.startswith("mem_"):
-            try:
+            with suppress(UnknownHandleError, InvalidArgumentError):
                 return [self._memory.get(name)]
-            except UnknownHandleError:
-                raise InvalidArgumentError(
-                    f"memory holds no {name}; it was forgotten, or mistyped. Try a query"
-                ) from None
         items = self._of_source(name)
         if warm := [item for item in items if item.tier != "cold"]:
             return warm
         if items:
             raise InvalidArgumentError(f"{name} is in the archive; send a query to search it")
+        if name.startswith("mem_"):
+            raise InvalidArgumentError(
+                f"memory holds no {name}; it was forgotten, or mistyped. Try a query"
+            )
         sources = self._all_sources()
         more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
         names = (", ".join(sources[:_NAMED]) + more) or "none"
@@ -225,7 +227,11 @@ def cut(text: str, max_chars: int) -> str:
 
 def _query_or_name(arguments: Mapping[str, Any]) -> tuple[str, str]:
     """Return "name" or "query", and its value."""
-    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    given = {
+        name: value
+        for name, value in arguments.items()
+        if not (value is None or (isinstance(value, str) and not value.strip()))
+    }
     if unknown := sorted(given.keys() - ARGUMENTS):
         raise InvalidArgumentError(f'there is no {unknown[0]!r}; send "name" or "query"')
     if len(given) != 1:

@@ -11,6 +11,7 @@ from itertools import chain, starmap
 from typing import Any, NamedTuple
 
 from rehydrate import _native, formats
+from rehydrate._check import check_type
 from rehydrate._native import compared_texts
 from rehydrate.compact.api import compact_context
 from rehydrate.compact.outline import Outline
@@ -186,6 +187,7 @@ def side_by_side(
     >>> page.startswith("<!doctype html>"), "Is 1 &lt; 2 &lt;/script&gt;?" in page
     (True, True)
     """
+    check_type("compaction", compaction, Compaction, "pass what compact_context returned")
     every = rows(messages, compaction)
     return page_of(every, compaction.stats, title=title, query=query, outline=compaction.outline)
 

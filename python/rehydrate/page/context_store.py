@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate import formats
+from rehydrate import _native, formats
+from rehydrate._check import check_type
 from rehydrate._native import Item
 from rehydrate._text import plural
 from rehydrate.context.context_store import ASSISTANT_TRUST, Heading, Status
@@ -157,6 +158,7 @@ def store_page(
     >>> page.startswith("<!doctype html>"), "<mark>Never write &lt;/script&gt; into" in page
     (True, True)
     """
+    check_type("store", store, _native.ContextStore, "pass the store of a Context or of a thread")
     conversation = formats.parse(entries, format)
     every = store.items()
     text = store.render(budget_tokens, conversation=conversation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from rehydrate._check import check_type
 from rehydrate.page.html import colours, render
 from rehydrate.retention import Evaluation, Interval
 from rehydrate.retention.evaluation import SUMMARY, Row, columns
@@ -116,6 +117,7 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     >>> page.startswith("<!doctype html>"), "&lt;harbour&gt;" in page
     (True, True)
     """
+    check_type("found", found, Evaluation, "pass what evaluate() returned")
     advice = found.recommendation
     measures = list(found.measures())
     at_ratio = [row for row in found.rows if advice and row.ratio == advice.ratio]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
+from rehydrate._check import check_type
 from rehydrate._native import Explanation
 from rehydrate._text import plural
 from rehydrate.context.summaries import SUMMARY_ID
@@ -78,6 +79,7 @@ def inspector_page(
     >>> page.startswith("<!doctype html>"), "1 &lt; 2 &lt;/script&gt;" in page
     (True, True)
     """
+    check_type("prompt", prompt, (PromptIR, CompiledPrompt), "pass a PromptIR or a CompiledPrompt")
     compiled = prompt if isinstance(prompt, CompiledPrompt) else None
     ir = compiled.ir if compiled else prompt
     assert isinstance(ir, PromptIR)

@@ -10,6 +10,7 @@ from operator import attrgetter
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from rehydrate._check import check_list, check_type
 from rehydrate._native import count_messages, plain
 from rehydrate._text import plural
 from rehydrate.errors import InvalidArgumentError
@@ -209,7 +210,8 @@ def evaluate(
     All strategies are compared at one size: the ratio, or what `compact_context` had to keep, if
     that is more. ``goal`` is the share of the names used later that must be kept. A strategy that
     fails is left out, and ``degraded`` says so. ``advance`` is called
-    ``sample.cases(len(ratios))`` times for each strategy.
+    ``sample.cases(len(ratios))`` times for each strategy. Raises InvalidArgumentError for ratios or
+    a goal that are no shares above 0.
 
     >>> from rehydrate.retention import read_session
     >>> turns = []
@@ -222,6 +224,13 @@ def evaluate(
     >>> found.row("keep last", 0.2).used_later
     1.0
     """
+    check_list("ratios", ratios, "pass a list of shares, as in (0.2, 0.4)")
+    if not ratios:
+        raise InvalidArgumentError("ratios is empty; pass shares, as in (0.2, 0.4)")
+    for name, share in (("goal", goal), *(("ratios: one", ratio) for ratio in ratios)):
+        check_type(name, share, (int, float), "pass a share above 0, up to 1")
+        if not 0 < share <= 1:
+            raise InvalidArgumentError(f"{name} is {share!r}; pass a share above 0, up to 1")
     sample = conversations if isinstance(conversations, Sample) else sample_cases(conversations)
     cost = cost or exact_cost()
     strategies = standard_strategies(cost) if strategies is None else list(strategies)

@@ -15,9 +15,7 @@ import anyio
 
 from rehydrate._native import plain, role_of, text_of
 from rehydrate._text import error_text
-from rehydrate.prompt.compiler import compile as compile_prompt
-from rehydrate.prompt.hydration import hydrate
-from rehydrate.prompt.request import Budget, ContextRequest
+from rehydrate.context.writers import areply_text
 from rehydrate.retention.measure import Compact
 from rehydrate.retention.reading import Message
 from rehydrate.retention.sampling import Sample
@@ -34,7 +32,6 @@ QUESTIONS_PER_CUT = 4
 MAX_CONCURRENT_REQUESTS = 4
 """Requests under way at once."""
 _MARK = "|||"
-_BUDGET = Budget(soft_tokens=10**9, hard_tokens=10**9)
 
 _WRITE = (
     "Below is the conversation of an agent up to now. Write {count} questions that whoever goes on "
@@ -124,8 +121,9 @@ def judge(
     """Ask a model questions about these conversations, whole and compacted to this ratio.
 
     ``model`` is any `rehydrate.agent.Model`. It writes the questions where a dataset has none,
-    answers them twice and says whether the answers are right. If a request fails, its question is
-    left out, and ``degraded`` says so. ``advance`` is called after each request; there are at most
+    answers them twice and says whether the answers are right. If a request fails, or its reply is
+    refused or cut off, its question is left out, and ``degraded`` says so. ``advance`` is called
+    after each request; there are at most
     ``planned_requests(sample, max_questions)``.
 
     >>> from rehydrate.retention import Conversation, Question, keep_last, sample_cases
@@ -156,10 +154,8 @@ async def ajudge(
     degraded: list[str] = []
 
     async def ask(text: str) -> str:
-        ir = hydrate(ContextRequest(text, budget=_BUDGET))
-        prompt = compile_prompt(ir, model.provider, model=model.name, passes=())
         try:
-            return (await model.reply(prompt)).text.strip()
+            return (await areply_text(model, text)).strip()
         finally:
             advance(1)
 

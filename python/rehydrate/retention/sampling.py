@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -90,9 +91,7 @@ def read_sessions(
     count = sum(map(len, groups))
     chosen = evenly(groups, count if limit is None else limit, seed)
     conversations = _with_unique_names([groups[group][index] for group, index in chosen])
-    return Sessions(
-        tuple(conversations), tuple(skipped), len(files), read, count - len(conversations)
-    )
+    return Sessions(conversations, tuple(skipped), len(files), read, count - len(conversations))
 
 
 def evenly(groups: Sequence[Sequence[Any]], limit: int, seed: int = 0) -> list[tuple[int, int]]:
@@ -218,14 +217,19 @@ def _conversation(value: Any, name: str, path: Path) -> Conversation:
         raise UnreadableSessionError(path, problem, EXPECTED) from None
 
 
-def _with_unique_names(conversations: Sequence[Conversation]) -> list[Conversation]:
-    """Add a number to each name that came before: several files may have one name."""
-    seen: dict[str, int] = {}
+def _with_unique_names(conversations: Iterable[Conversation]) -> tuple[Conversation, ...]:
+    """Add a number to each name that came before: several files may have one name, and sessions
+    are told apart by theirs."""
+    seen: Counter[str] = Counter()
     named: list[Conversation] = []
     for each in conversations:
-        seen[each.name] = count = seen.get(each.name, 0) + 1
-        named.append(each if count == 1 else replace(each, name=f"{each.name} ({count})"))
-    return named
+        name = each.name
+        while name in seen:
+            seen[each.name] += 1
+            name = f"{each.name} ({seen[each.name]})"
+        seen[name] = 1
+        named.append(each if name == each.name else replace(each, name=name))
+    return tuple(named)
 
 
 def _last_of_each(sessions: list[Conversation]) -> list[Conversation]:
@@ -305,10 +309,11 @@ def sample_cases(
     """Return cuts and questions of these sessions, spread over the sessions; always the same ones.
 
     A session with tool calls is cut where its later calls use earlier names. Without calls, later
-    messages must use them; a session with questions uses the questions instead.
+    messages must use them; a session with questions uses the questions instead. Of sessions of one
+    name the later ones get a number.
     """
     read = conversations if isinstance(conversations, Sessions) else Sessions(tuple(conversations))
-    sessions = read.conversations
+    sessions = _with_unique_names(read.conversations)
     cuts: list[list[Cut]] = []
     without_calls = unmeasured = 0
     for session in sessions:
