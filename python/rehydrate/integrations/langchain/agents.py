@@ -52,11 +52,11 @@ _CONFIG: RunnableConfig = {
 _STOPS = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 """Where the clients of OpenAI, Anthropic, Bedrock, Ollama and the Responses API say why a reply
 ended."""
-_UNFINISHED = frozenset(
-    "length model_length max_tokens incomplete model_context_window_exceeded content_filter "
-    "content_filtered refusal guardrail_intervened safety recitation blocklist "
-    "prohibited_content spii".split()
-)
+_UNFINISHED = {
+    *("length", "model_length", "max_tokens", "incomplete", "model_context_window_exceeded"),
+    *("content_filter", "content_filtered", "refusal", "guardrail_intervened", "safety"),
+    *("recitation", "blocklist", "prohibited_content", "spii"),
+}
 """In small letters; Gemini's are in capitals."""
 
 
