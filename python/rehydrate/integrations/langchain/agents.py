@@ -31,13 +31,14 @@ from rehydrate.integrations.adapter import (
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AnyMessage, BaseMessage
+    from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
     from langchain_core.runnables import Runnable, RunnableConfig
 
     Summarizer = (
         str
         | BaseChatModel
         | Runnable[list[AnyMessage], str]
+        | Runnable[Any, AIMessage]
         | Callable[[list[AnyMessage]], str]
         | Callable[[list[AnyMessage]], Coroutine[Any, Any, str]]
     )
@@ -68,7 +69,7 @@ class ChatModelWriter:
     >>> background = BackgroundCompaction(writer=writer)
     """
 
-    def __init__(self, model: BaseChatModel | Runnable[Any, BaseMessage]) -> None:
+    def __init__(self, model: BaseChatModel | Runnable[Any, AIMessage]) -> None:
         """Take the model, or one that was bound to arguments."""
         self._model = model
 
@@ -142,13 +143,13 @@ def _writer_of(summarizer: Summarizer) -> Any:
         from langchain.chat_models import init_chat_model
 
         summarizer = init_chat_model(summarizer)
-    inner: Any = summarizer
-    while isinstance(inner, RunnableBindingBase):  # model.bind(...), model.with_retry()
-        inner = inner.bound
-    if isinstance(inner, BaseChatModel):
-        return ChatModelWriter(summarizer)
     if isinstance(summarizer, Runnable):
-        runnable = summarizer
+        runnable: Runnable[Any, Any] = summarizer
+        inner = runnable
+        while isinstance(inner, RunnableBindingBase):  # model.bind(...), model.with_retry()
+            inner = inner.bound
+        if isinstance(inner, BaseChatModel):
+            return ChatModelWriter(runnable)
         return lambda messages: _finished_text(runnable.invoke(messages, _CONFIG))
     if iscoroutinefunction(summarizer):
         function: Any = summarizer
