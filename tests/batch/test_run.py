@@ -237,8 +237,11 @@ def test_inputs_that_are_invalid_are_refused_before_any_worker(tmp_path: Path, o
     with pytest.raises(FileError, match="is a folder"):
         run(tmp_path / "t.parquet", tmp_path / "empty")
     (tmp_path / "empty" / "talk.json").write_text(json.dumps(chat(1)))
-    with pytest.raises(FileError, match="is there and isn't Parquet"):
-        run(tmp_path / "empty", tmp_path / "empty" / "talk.json")
+    for taken in (tmp_path / "empty" / "talk.json", tmp_path / "text.parquet"):
+        before = taken.read_bytes()
+        with pytest.raises(FileError, match="is there and isn't a batch's result"):
+            run(tmp_path / "empty", taken)
+        assert taken.read_bytes() == before
     with pytest.raises(FileError, match="no such folder"):
         run(tmp_path / "t.parquet", tmp_path / "no" / "out.parquet")
     with pytest.raises(InvalidArgumentError, match="target_ratio"):

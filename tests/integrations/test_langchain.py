@@ -25,7 +25,14 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    ToolMessage,
+)
+from langchain_core.messages.tool import invalid_tool_call
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -40,6 +47,7 @@ from rehydrate.integrations.langchain import (
     RehydrateMiddleware,
     RehydrateWarning,
 )
+from rehydrate.integrations.langchain.agents import is_same_message
 from rehydrate.integrations.langgraph import RehydrateStore
 from tests.integrations import harbour
 from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup as look_up
@@ -270,6 +278,22 @@ def test_an_edited_state_begins_a_new_context() -> None:
     assert [message.content for message in model.seen[-1]][1:3] == ["Which crane?", "Done."]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            ToolMessage("No answer.", tool_call_id="c"),
+            ToolMessage("No answer.", tool_call_id="c", status="error"),
+        ),
+        (AIMessage(""), AIMessage("", invalid_tool_calls=[invalid_tool_call(name="f", args="{")])),
+        (ChatMessage("Hello.", role="user"), ChatMessage("Hello.", role="assistant")),
+    ],
+)
+def test_an_edit_of_anything_that_is_sent_begins_a_new_context(before: Any, after: Any) -> None:
+    assert is_same_message(before, before.model_copy(update={"id": "another"}))
+    assert not is_same_message(before, after)
+
+
 def test_structured_output_is_returned() -> None:
     class Berth(BaseModel):
         number: int
@@ -449,7 +473,12 @@ async def asummarise(messages: list[BaseMessage]) -> str:
 
 
 @pytest.mark.parametrize(
-    "summarizer", [summarise, asummarise, RunnableLambda(summarise), says(SUMMARY)]
+    "summarizer",
+    [
+        *(summarise, asummarise, RunnableLambda(summarise)),
+        *(says(SUMMARY), says(SUMMARY).with_config(tags=["own"])),
+        RunnableLambda(lambda messages: AIMessage(summarise(messages))),
+    ],
 )
 def test_summaries_are_written_meanwhile(summarizer: Any) -> None:
     ready = threading.Event()
@@ -487,8 +516,15 @@ def test_a_compacted_history_is_of_langchains_messages() -> None:
     ]
 
 
-def test_a_summary_that_is_cut_off_is_not_used() -> None:
-    cut = AIMessage(SUMMARY, response_metadata={"finish_reason": "length"})
+@pytest.mark.parametrize(
+    ("name", "stop"),
+    [
+        *(("finish_reason", "length"), ("finish_reason", "MAX_TOKENS")),
+        *(("stopReason", "max_tokens"), ("status", "incomplete"), ("done_reason", "length")),
+    ],
+)
+def test_a_summary_that_is_cut_off_is_not_used(name: str, stop: str) -> None:
+    cut = AIMessage(SUMMARY, response_metadata={name: stop})
     writer = ChatModelWriter(CheckedModel(reply=lambda messages, call: cut))
     details = []
     background = BackgroundCompaction(
@@ -496,7 +532,7 @@ def test_a_summary_that_is_cut_off_is_not_used() -> None:
     )
     model = CheckedModel()
     run_turns(agent_of(model, RehydrateMiddleware(budget=BUDGET, background=background)), 8)
-    assert any("the model did not finish: length" in detail for detail in details)
+    assert any(f"the model did not finish: {stop}" in detail for detail in details)
     assert SUMMARY not in text_of(model.seen[-1])
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from typing import Any
 
 import anyio
@@ -299,6 +301,17 @@ def test_a_history_can_be_given_and_taken_away() -> None:
     assert all(a is b for a, b in zip(memory.get()[:-1], MESSAGES, strict=False))
     memory.reset()
     assert memory.get() == []
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))])
+def test_a_copy_has_the_messages_and_the_options(copied: Callable[..., RehydrateMemory]) -> None:
+    options = {"budget": BUDGET, "reserved_tokens": 40, "chat_store_key": "alice"}
+    memory = RehydrateMemory.from_defaults(MESSAGES, **options)
+    copy = copied(memory)
+    copy.put(ChatMessage(role="user", content="And berth 5?"))
+    assert copy.get_all()[:-1] == memory.get_all() == MESSAGES
+    assert copy._options == memory._options
+    assert copy._thread.context.budget == BUDGET
 
 
 # --------------------------------------------------------------------------------------- messages

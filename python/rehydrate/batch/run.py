@@ -13,6 +13,7 @@ from rehydrate.errors import FileError, MissingPackageError
 try:
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.parquet as pq
 except ImportError:
     raise MissingPackageError("rehydrate[batch]", "reads and writes Parquet files") from None
 
@@ -244,7 +245,13 @@ def _check_output(source: Path, output: Path) -> None:
         raise FileError(output.parent, "no such folder", "make it first, or name another file")
     if output.exists() and source.exists() and output.samefile(source):
         raise FileError(output, "is the input", "name another file")
-    if output.is_file() and output.stat().st_size:
-        with output.open("rb") as file:
-            if file.read(4) != b"PAR1":
-                raise FileError(output, "is there and isn't Parquet", "name another file")
+    if output.is_file() and output.stat().st_size and not _is_a_result(output):
+        raise FileError(output, "is there and isn't a batch's result", "name another file")
+
+
+def _is_a_result(path: Path) -> bool:
+    """Return whether a file has the columns that each batch writes."""
+    try:
+        return {"id", "error"} <= set(pq.read_schema(path).names)
+    except pa.ArrowException:
+        return False

@@ -10,6 +10,7 @@ The chat store keeps all messages. What an agent gets of them is made in each re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Unpack
 
 from rehydrate._concurrency.async_wrappers import hand_over
@@ -165,7 +166,8 @@ class RehydrateMemory(BaseChatStoreMemory):
     tools weigh: pass that as ``reserved_tokens``.
 
     If something fails, the agent gets the messages as they are, with a `RehydrateWarning`.
-    `report` has the outcome of the last list.
+    `report` has the outcome of the last list. A pickle or deep copy has the messages and the
+    options, and begins a `Context` of its own.
 
     >>> memory = RehydrateMemory(budget=Budget(soft_tokens=60_000))
     >>> memory.put(ChatMessage(role="user", content="Which berth is free?"))
@@ -174,7 +176,7 @@ class RehydrateMemory(BaseChatStoreMemory):
     """
 
     _thread: HostThread = PrivateAttr()
-    _reserved: int = PrivateAttr()
+    _options: dict[str, Any] = PrivateAttr()
     _last: tuple[list[dict[str, Any]], list[Shown]] | None = PrivateAttr(default=None)
     _calls: int = PrivateAttr(default=0)
 
@@ -192,7 +194,16 @@ class RehydrateMemory(BaseChatStoreMemory):
         given = {"budget": Budget(), **options}
         self._thread = HostThread(lambda: context_of(given, provider=CHAT), asks_back=True)
         self._thread.context  # noqa: B018  it raises for a wrong option
-        self._reserved = reserved_tokens
+        self._options = {"reserved_tokens": reserved_tokens, **options}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: the arguments, which LlamaIndex makes a memory of again."""
+        return {"__dict__": {**self.__dict__, **self._options}}
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> RehydrateMemory:
+        """Return a memory with a copy of the messages and the same options."""
+        fields = deepcopy(self.__dict__, memo)
+        return type(self)(**fields, **self._options)
 
     @classmethod
     def class_name(cls) -> str:
@@ -247,11 +258,13 @@ class RehydrateMemory(BaseChatStoreMemory):
         if not chats:
             return []
         # An agent asks again in each step, with what the step added kept elsewhere.
-        if self._last is None or self._last[0] != chats:
-            shown = self._thread.shown(chats, reserved_tokens=self._reserved)
+        last = self._last  # another thread may be asking
+        if last is None or last[0] != chats:
+            reserved = self._options["reserved_tokens"]
+            shown = self._thread.shown(chats, reserved_tokens=reserved)
             self._last = None if self._thread.report.failure else (chats, shown)
             return shown
-        return self._last[1]
+        return last[1]
 
     def _tool(self, definition: Any) -> FunctionTool:
         name = definition["name"]

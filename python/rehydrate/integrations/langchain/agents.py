@@ -31,13 +31,14 @@ from rehydrate.integrations.adapter import (
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AnyMessage, BaseMessage
+    from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
     from langchain_core.runnables import Runnable, RunnableConfig
 
     Summarizer = (
         str
         | BaseChatModel
         | Runnable[list[AnyMessage], str]
+        | Runnable[Any, AIMessage]
         | Callable[[list[AnyMessage]], str]
         | Callable[[list[AnyMessage]], Coroutine[Any, Any, str]]
     )
@@ -49,7 +50,15 @@ _CONFIG: RunnableConfig = {
     "metadata": {"lc_source": "summarization"},
     "run_name": "rehydrate_summary",
 }
-_UNFINISHED = {"length", "max_tokens", "content_filter", "refusal"}
+_STOPS = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+"""Where the clients of OpenAI, Anthropic, Bedrock, Ollama and the Responses API say why a reply
+ended."""
+_UNFINISHED = {
+    *("length", "model_length", "max_tokens", "incomplete", "model_context_window_exceeded"),
+    *("content_filter", "content_filtered", "refusal", "guardrail_intervened", "safety"),
+    *("recitation", "blocklist", "prohibited_content", "spii"),
+}
+"""In small letters; Gemini's are in capitals."""
 
 
 class ChatModelWriter:
@@ -60,18 +69,25 @@ class ChatModelWriter:
     >>> background = BackgroundCompaction(writer=writer)
     """
 
-    def __init__(self, model: BaseChatModel) -> None:
-        """Take the model."""
+    def __init__(self, model: BaseChatModel | Runnable[Any, AIMessage]) -> None:
+        """Take the model, or one that was bound to arguments."""
         self._model = model
 
     def write(self, request: SummaryRequest) -> str:
         """Return the model's summary; raises UnfinishedReplyError for one that is cut off."""
-        message = self._model.invoke(summary_prompt(request), _CONFIG)
-        said = message.response_metadata
-        stop = said.get("finish_reason") or said.get("stop_reason") or ""
-        if stop in _UNFINISHED:
-            raise UnfinishedReplyError(f"the model did not finish: {stop}")
-        return str(message.text)
+        return _finished_text(self._model.invoke(summary_prompt(request), _CONFIG))
+
+
+def _finished_text(reply: Any) -> str:
+    """Return a reply's text; raises UnfinishedReplyError for one that is cut off."""
+    if isinstance(reply, str):
+        return reply
+    said = reply.response_metadata
+    stops = (said.get(name) for name in _STOPS)
+    cut = next((each for each in stops if str(each).lower() in _UNFINISHED), None)
+    if cut is not None:
+        raise UnfinishedReplyError(f"the model did not finish: {cut}")
+    return str(reply.text)
 
 
 class ExtractiveSummarizer:
@@ -121,16 +137,20 @@ def _writer_of(summarizer: Summarizer) -> Any:
     """Return the writer for `BackgroundCompaction`."""
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import Runnable
+    from langchain_core.runnables.base import RunnableBindingBase
 
     if isinstance(summarizer, str):
         from langchain.chat_models import init_chat_model
 
         summarizer = init_chat_model(summarizer)
-    if isinstance(summarizer, BaseChatModel):
-        return ChatModelWriter(summarizer)
     if isinstance(summarizer, Runnable):
-        runnable = summarizer
-        return lambda messages: runnable.invoke(messages, _CONFIG)
+        runnable: Runnable[Any, Any] = summarizer
+        inner = runnable
+        while isinstance(inner, RunnableBindingBase):  # model.bind(...), model.with_retry()
+            inner = inner.bound
+        if isinstance(inner, BaseChatModel):
+            return ChatModelWriter(runnable)
+        return lambda messages: _finished_text(runnable.invoke(messages, _CONFIG))
     if iscoroutinefunction(summarizer):
         function: Any = summarizer
         return partial(anyio.run, function)  # in the writer's thread
@@ -171,11 +191,18 @@ def is_same_message(one: Any, other: Any) -> bool:
     if one.type != other.type or one.content != other.content or one.name != other.name:
         return False
     # Asking a message for a field that it does not have is slow.
-    if one.type == "ai" and one.tool_calls != other.tool_calls:
-        return False
-    if one.type == "tool" and one.tool_call_id != other.tool_call_id:
+    names = _SENT_FIELDS.get(one.type, ())
+    if any(getattr(one, name) != getattr(other, name) for name in names):
         return False
     return bool(one.additional_kwargs == other.additional_kwargs)
+
+
+_SENT_FIELDS = {
+    "ai": ("tool_calls", "invalid_tool_calls"),
+    "tool": ("tool_call_id", "status"),
+    "chat": ("role",),
+}
+"""What a client sends of each type of message besides its content and name."""
 
 
 class AgentAdapter(Adapter):
