@@ -52,8 +52,19 @@ pub(super) fn command_password(text: &str, at: usize) -> Option<Match> {
     onward(text, login, MOST_BETWEEN).find_map(|at| {
         let at = option(text, at, &["-p", "-P"])?;
         let separated = one(text, at, |char| is_blank(char) || char == '=').or_else(|| listed(text, at));
-        separated.and_then(|at| argument(text, at)).or_else(|| argument(text, at))
+        let found = separated.and_then(|at| argument(text, at)).or_else(|| argument(text, at))?;
+        (!is_of_ports(text[found.value.clone()].trim_start_matches('='))).then_some(found)
     })
+}
+
+/// Whether a value is a mapping of ports, for `docker run -p`.
+fn is_of_ports(value: &str) -> bool {
+    static PORTS: Pattern = Pattern::new(concat!(
+        r"(?:(?:[0-9.]{7,15}|\[[0-9A-Fa-f:.]{2,45}\]|localhost):)?",
+        r"(?:(?:[0-9]{1,5}(?:-[0-9]{1,5})?|\$\{?[A-Za-z_][A-Za-z0-9_]{0,40}\}?)?:)?",
+        r"(?:[0-9]{1,5}(?:-[0-9]{1,5})?|\$\{?[A-Za-z_][A-Za-z0-9_]{0,40}\}?)(?:/(?:tcp|udp|sctp))?$"
+    ));
+    value.contains([':', '/']) && PORTS.is_match(value)
 }
 
 /// `redis-cli -a ...`, `ldapsearch -w ...`, `-passin pass:...`, `smbclient -U user%...`, `htpasswd -b file user ...`
@@ -87,5 +98,32 @@ pub(super) fn command_secret(text: &str, at: usize) -> Option<Match> {
         })
     } else {
         argument(text, PASS.end(text, at)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_no_passwords() {
+        let password = |text: &'static str| command_password(text, 0).map(|found| &text[found.value]);
+        for ports in [
+            "docker run -p 127.0.0.1:8080:80 nginx",
+            "docker run -p 3000:3000 -d node",
+            "docker run -p=127.0.0.1::80/tcp nginx",
+            "podman run -p [::1]:8000-8010:8000-8010/udp nginx",
+            r#"docker run -p "$HOST_PORT:80" nginx"#,
+            r#"docker", "run", "-p", "8080:${PORT}", "nginx"#,
+        ] {
+            assert_eq!(password(ports), None, "{ports}");
+        }
+        for (text, value) in [
+            ("docker run -p 8080:80 mysql -pHunter22", "Hunter22"),
+            ("docker login -u me -p 3000:3000x", "3000:3000x"),
+            ("mysql -p $cr3t:pass/word", "$cr3t:pass/word"),
+        ] {
+            assert_eq!(password(text), Some(value), "{text}");
+        }
     }
 }

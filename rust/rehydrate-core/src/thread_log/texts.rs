@@ -1,7 +1,9 @@
 //! Texts that must go, in a text and in JSON.
 use std::ops::Range;
 
-use super::spans::{Spans, decoded, encoded, unescaped};
+use rustc_hash::FxHashSet;
+
+use super::spans::{Member, Spans, decoded, encoded, unescaped};
 use crate::caps;
 use crate::context_store::{Raw, key_of};
 use crate::json_spans::{end_of_value, skip_blank};
@@ -48,6 +50,10 @@ struct Open<'a> {
     within: Within,
     /// The name of the member that is read; of a list, its own.
     name: &'a str,
+    /// Its keys as they were and as they are now, once one of them changes.
+    keys: FxHashSet<Vec<u8>>,
+    /// The number after the last key that would have been there twice.
+    number: usize,
 }
 
 /// The texts that go.
@@ -79,7 +85,7 @@ impl Texts<'_> {
     pub(super) fn json(&self, text: &str, within: Within, depth: usize) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut out, mut copied, mut at) = (String::new(), 0, 0);
-        let mut open = vec![Open { start: 0, within, name: "" }];
+        let mut open = vec![Open::new(0, within, "")];
         while let (Some(byte), Some(place)) = (bytes.get(at), open.last_mut()) {
             match byte {
                 b'{' | b'[' => {
@@ -108,7 +114,13 @@ impl Texts<'_> {
             let now = if is_text {
                 let was = decoded(value);
                 let now = self.without_at(&was, depth);
-                (*now != *was).then(|| encoded(&now))
+                if *now == *was {
+                    None
+                } else if is_key && place.within == Within::Data {
+                    Some(encoded(&place.new_key(text, &now)))
+                } else {
+                    Some(encoded(&now))
+                }
             } else {
                 let is_number = byte.is_ascii_digit() || *byte == b'-';
                 (is_number && !found(value.as_bytes(), self.0).is_empty()).then(|| format!("\"{REDACTED}\""))
@@ -145,6 +157,10 @@ impl Texts<'_> {
 }
 
 impl<'a> Open<'a> {
+    fn new(start: usize, within: Within, name: &'a str) -> Self {
+        Self { start, within, name, keys: FxHashSet::default(), number: 1 }
+    }
+
     /// The object or list that begins here, in this one.
     fn opened(&self, text: &'a str, start: usize) -> Self {
         let is_list = text.as_bytes()[start] == b'[';
@@ -152,7 +168,21 @@ impl<'a> Open<'a> {
             Within::Result if !is_list && !has_one_of(text, start, &["type"]) => Within::Data,
             within => within,
         };
-        Self { start, within, name: if is_list { self.name } else { "" } }
+        Self::new(start, within, if is_list { self.name } else { "" })
+    }
+
+    /// A key in place of one that goes. No two are the same: one of their values would be lost.
+    fn new_key(&mut self, text: &str, key: &[u8]) -> Vec<u8> {
+        if self.keys.is_empty() {
+            let members = object_at(text, self.start).unwrap_or_default();
+            self.keys.extend(members.iter().map(|member| unescaped(member.key.as_bytes()).0));
+        }
+        let mut new = key.to_vec();
+        while !self.keys.insert(new.clone()) {
+            self.number += 1;
+            new = [key, format!(" {}", self.number).as_bytes()].concat();
+        }
+        new
     }
 
     fn within_of_value(&self) -> Within {
@@ -179,8 +209,12 @@ impl<'a> Open<'a> {
 
 /// Whether the object that begins here has a field of one of these names.
 fn has_one_of(text: &str, start: usize, names: &[&str]) -> bool {
-    let object = end_of_value(text.as_bytes(), start).and_then(|end| Spans(&text[start..end]).object());
-    object.is_some_and(|members| members.iter().any(|member| names.contains(&member.key)))
+    object_at(text, start).is_some_and(|members| members.iter().any(|member| names.contains(&member.key)))
+}
+
+/// The members of the object that begins here.
+fn object_at(text: &str, start: usize) -> Option<Vec<Member<'_>>> {
+    end_of_value(text.as_bytes(), start).and_then(|end| Spans(&text[start..end]).object())
 }
 
 /// The text, if it is an object or a list of JSON.
@@ -293,6 +327,19 @@ mod tests {
             assert_eq!(json(text, gone), after);
         }
         assert_eq!(json(r#"{"content": "\\n"}"#, "\n"), r#"{"content": "[redacted]"}"#);
+    }
+
+    #[test]
+    fn no_two_keys_become_the_same() {
+        let gone: [Raw; 2] = [b"Ann".as_slice().into(), b"Bob".as_slice().into()];
+        let keys = r#"{"Ann": {"Bob": 1}, "[redacted] 2": 2, "Bob": 3, "a Bob": 4, "\u0042ob": 5, "a [redacted]": 6}"#;
+        let after = r#"{"[redacted]": {"[redacted]": 1}, "[redacted] 2": 2, "[redacted] 3": 3, "a [redacted] 4": 4, "[redacted] 5": 5, "a [redacted]": 6}"#;
+        let call = |input: &str| format!(r#"{{"input": {input}}}"#);
+        assert_eq!(Texts(&gone).json(&call(keys), Within::Record, 0), Some(call(after)));
+        assert_eq!(&*Texts(&gone).without(keys.as_bytes()), after.as_bytes());
+        let many: Vec<String> = (0..50_000).map(|at| format!(r#""{}": {at}"#, "Ann".repeat(at % 9 + 1))).collect();
+        let many = format!("{{{}}}", many.join(", "));
+        assert!(Texts(&gone).json(&many, Within::Data, 0).is_some());
     }
 
     #[test]
