@@ -137,15 +137,18 @@ impl Store {
         };
         loop {
             let found = snapshot.view.search(&query);
-            let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
+            let (hits, is_whole, is_false) = self.connections.read(|transaction| {
                 let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
                     return Ok((Vec::new(), true, false));
                 };
                 let mut hits = Vec::with_capacity(found.len());
                 let (mut is_whole, mut is_false) = (true, false);
                 for found in &found {
-                    match reading.item(found.id as i64)? {
-                        Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
+                    let id = found.id as i64;
+                    match reading.trust(id)? {
+                        Some(trust) if trust >= filter.min_trust && hits.len() < request.limit => {
+                            hits.extend(reading.item(id)?.map(|item| (*found, item)));
+                        }
                         Some(_) => {}
                         // It was not deleted meanwhile: there was never such an item.
                         None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
@@ -159,7 +162,6 @@ impl Store {
             // Trust is indexed in steps. Items with a little too little of it may have taken the place of others.
             let may_be_more = is_whole && hits.len() < request.limit && found.len() == query.limit;
             if !may_be_more {
-                hits.truncate(request.limit);
                 return Ok((hits, is_whole));
             }
             query.limit = query.limit.saturating_mul(4);
