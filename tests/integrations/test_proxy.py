@@ -333,6 +333,24 @@ def test_a_store_forgets_old_plans_of_clients_that_do_not_come_back(
         assert not any(threads.list(namespace=f"proxy {scope}") for scope in scopes)
 
 
+def test_no_request_waits_until_all_old_plans_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Threads.open(tmp_path / "threads.db") as threads:
+        threads.keep("gone", "2026-01-01", namespace="proxy")
+        for number in range(3):
+            threads.keep(f"{number}", "{}", format="openai_chat", namespace="proxy gone")
+        monkeypatch.setattr(kept, "KEPT", timedelta(days=-1))
+        monkeypatch.setattr(kept, "_MAX_SECONDS", 0.0)
+        shortener = Shortener(budget_tokens=BUDGET, threads=threads)
+        left = []
+        for number in range(3):
+            shortener.shorten("openai_chat", chat_body(2), key=f"new {number}")
+            left.append(len(threads.list(namespace="proxy gone")))
+        assert left == [2, 1, 0]
+        assert threads.list(namespace="proxy") == []
+
+
 def test_a_store_that_fails_is_logged_and_the_request_is_compacted(tmp_path: Path) -> None:
     threads = Threads.open(tmp_path / "threads.db")
     threads.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,8 @@ MAX_ANSWERS = 8
 KEPT = timedelta(days=30)
 """The time in a store. A conversation that goes on after it is compacted again, once."""
 _MAX_DELETED = 100
-"""At once: a request waits for it."""
+_MAX_SECONDS = 2.0
+"""At once: a request waits for it, and each deletion writes the store's whole file again."""
 _SCOPES = "proxy"
 """A namespace with a thread for each scope, which changes on each day that something is kept."""
 _ANSWER = "answer "
@@ -209,11 +211,14 @@ class Kept:
 def _kept_names(threads: Threads, namespace: str) -> set[str]:
     """Return what a store has of a scope, and delete some of what is too old."""
     listed = threads.list(namespace=namespace)
-    oldest = datetime.now(UTC) - KEPT
-    old = [each.name for each in listed if each.changed < oldest][:_MAX_DELETED]
-    for name in old:
+    names = {each.name for each in listed}
+    oldest, until = datetime.now(UTC) - KEPT, time.monotonic() + _MAX_SECONDS
+    for name in [each.name for each in listed if each.changed < oldest][:_MAX_DELETED]:
         threads.purge(name, namespace=namespace)
-    return {each.name for each in listed}.difference(old)
+        names.discard(name)
+        if time.monotonic() >= until:
+            break
+    return names
 
 
 def _forget_a_scope(threads: Threads) -> None:
