@@ -137,7 +137,7 @@ impl Store {
         };
         loop {
             let found = snapshot.view.search(&query);
-            let (mut hits, is_whole, is_false) = self.connections.read(|transaction| {
+            let (hits, is_whole, is_false) = self.connections.read(|transaction| {
                 let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
                     return Ok((Vec::new(), true, false));
                 };
