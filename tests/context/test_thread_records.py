@@ -11,14 +11,6 @@ from rehydrate.errors import InvalidArgumentError, MissingPackageError, Rehydrat
 from rehydrate.prompt import CompiledPrompt, PromptIR
 
 
-@pytest.fixture(params=["file", "postgres"])
-def where(request, tmp_path):
-    """Where threads lie: each test runs on a file and on a server."""
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres")
-    return tmp_path / "threads.db"
-
-
 @pytest.fixture
 def threads(where):
     with Threads.open(where, namespace="alice") as opened:
