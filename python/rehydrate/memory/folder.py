@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,7 @@ from rehydrate._check import check_path
 from rehydrate._native import note_pieces, split_front_matter
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
+from rehydrate.memory.transfer import add_items
 
 if TYPE_CHECKING:
     from rehydrate.memory.store import MemoryStore
@@ -204,23 +205,16 @@ class _Sync:
             self._gone = []
 
     def _write_again(self, changed: list[tuple[MemoryItem, MemoryItem]]) -> None:
-        """Write chunks with the same text and other front matter; they keep their links."""
+        """Write chunks with the same text, so the same handle, and other front matter; they keep
+        their links."""
         memory, where = self._memory, self._namespace
         memory.forget([before.handle for before, _ in changed], namespace=where)
-        added = memory.add([item for _, item in changed], namespace=where)
-        now = {before.handle: one.handle for (before, _), one in zip(changed, added, strict=True)}
+        linked = [replace(item, links=before.links) for before, item in changed]
+        add_items(memory, linked, where)
         for before, _ in changed:
-            one = now[before.handle]
-            ends = [
-                (one, link.relation, now.get(link.handle, link.handle)) for link in before.links
-            ]
-            ends += [
-                (now.get(link.handle, link.handle), link.relation, one)
-                for link in before.linked_from
-            ]
-            for start, relation, end in ends:
+            for link in before.linked_from:
                 with suppress(UnknownHandleError):  # forgotten meanwhile
-                    memory.link(start, relation, end, namespace=where)
+                    memory.link(link.handle, link.relation, before.handle, namespace=where)
 
     def _items(self, path: str, file: NoteFile) -> dict[str, MemoryItem]:
         """Return the items of a file, keyed by their stored text; equal texts are one item."""
