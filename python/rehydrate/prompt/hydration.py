@@ -335,13 +335,12 @@ class _Call:
         self._began = started
         self._answered: Future[Found] = Future()
         self._ended = started
-        self._counts_for = _counted_as(source, request)
         self._await = loops.runner()  # of the calling thread, not of the worker
 
     def start(self) -> None:
         """Run the call in a thread."""
         limits = (MAX_ABANDONED, _MAX_ABANDONED_OF_CODE)
-        for each, limit in zip(self._counts_for, limits, strict=True):
+        for each, limit in zip(_counted_as(self.source, self._request), limits, strict=True):
             if _abandoned[each] >= limit:
                 busy = f"{limit} calls of it have not come back; it is called again once they have"
                 self._answered.set_exception(_BusyError(busy))
@@ -396,7 +395,7 @@ class _Call:
 
     def _count(self, change: int) -> None:
         with _lock:
-            for each in self._counts_for:
+            for each in _counted_as(self.source, self._request):
                 _abandoned[each] += change
                 if not _abandoned[each]:
                     del _abandoned[each]  # its id may be another object's later
