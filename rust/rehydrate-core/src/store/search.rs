@@ -145,11 +145,12 @@ impl Store {
                 let (mut is_whole, mut is_false) = (true, false);
                 for found in &found {
                     let id = found.id as i64;
-                    match reading.trust(id)? {
-                        Some(trust) if trust >= filter.min_trust && hits.len() < request.limit => {
-                            hits.extend(reading.item(id)?.map(|item| (*found, item)));
-                        }
-                        Some(_) => {}
+                    let is_over = |trust| trust < filter.min_trust || hits.len() == request.limit;
+                    if filter.min_trust > 0.0 && reading.trust(id)?.is_some_and(is_over) {
+                        continue;
+                    }
+                    match reading.item(id)? {
+                        Some(item) => hits.push((*found, item)),
                         // It was not deleted meanwhile: there was never such an item.
                         None => (is_whole, is_false) = (false, snapshot.is_current(&reading.namespace)),
                     }
