@@ -294,10 +294,7 @@ fn one_or_all<'py>(parts: &Bound<'py, PyList>, kind: &str) -> PyResult<Bound<'py
 fn left_out<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyString>> {
     let py = media.url.py();
     let url = text_of(&media.url);
-    let what = match url.strip_prefix("data:") {
-        Some(data) => PyString::new(py, data.split([';', ',']).next().unwrap_or_default()),
-        None => media.url.clone(),
-    };
+    let what = Media::type_in(&url).map_or_else(|| media.url.clone(), |of| PyString::new(py, of));
     let kind = if media.is_image {
         "[image left out: "
     } else if url.starts_with("data:audio/") {

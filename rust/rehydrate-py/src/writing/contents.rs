@@ -35,8 +35,8 @@ impl<'py> Reader<'py> {
 
     /// The words for a medium that the provider does not take, with a note.
     pub fn left_out(&self, media: &Media<'py>, index: usize) -> PyResult<Bound<'py, PyString>> {
-        let note = match text_of(&media.url).strip_prefix("data:") {
-            Some(data) => format!("{} is not sent:", data.split([';', ',']).next().unwrap_or_default()),
+        let note = match Media::type_in(&text_of(&media.url)) {
+            Some(of) => format!("{of} is not sent:"),
             None if media.is_image => "the address of an image is sent as text:".into(),
             None => "the address of a file is sent as text:".into(),
         };

@@ -205,11 +205,8 @@ fn medium<'py>(media: &Media<'py>) -> PyResult<Bound<'py, PyDict>> {
 /// The media type of a medium: that of a data URL, or that of the ending of an address.
 pub fn media_type(media: &Media<'_>) -> String {
     let url = text_of(&media.url);
-    if let Some(data) = url.strip_prefix("data:") {
-        let kind = data.split([';', ',']).next().unwrap_or_default();
-        if kind.contains('/') {
-            return kind.to_owned();
-        }
+    if let Some(kind) = Media::type_in(&url).filter(|kind| kind.contains('/')) {
+        return kind.to_owned();
     }
     let path = url.split(['?', '#']).next().unwrap_or_default().to_lowercase();
     let known = TYPES.iter().find(|(end, _)| path.rsplit_once('.').is_some_and(|(_, of)| of == *end));

@@ -31,6 +31,11 @@ pub struct Media<'py> {
 }
 
 impl<'py> Media<'py> {
+    /// What a data URL says of its type.
+    pub fn type_in(url: &str) -> Option<&str> {
+        url.strip_prefix("data:")?.split([';', ',']).next()
+    }
+
     /// The media type and the base64 of a data URL, however it is spelled.
     pub fn base64_in(url: &str) -> Option<(String, &str)> {
         let beginning = url.get(..5)?;
