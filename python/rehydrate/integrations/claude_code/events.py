@@ -34,6 +34,8 @@ class HookInput(NamedTuple):
     home: Home
     project: str
     deadline: float
+    has_tools: bool
+    """Whether the model has the tools of our MCP server."""
 
     def text(self, name: str) -> str:
         """Return a field that is a text; "" for anything else."""
@@ -131,6 +133,7 @@ def answer(
             Home.of(environ),
             project_of(cwd if isinstance(cwd, str) else "", environ),
             time.monotonic() + TIMEOUT if deadline is None else deadline,
+            agent == "codex" or bool(environ.get("CLAUDE_PLUGIN_ROOT")),
         )
     )
 

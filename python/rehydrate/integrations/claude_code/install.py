@@ -52,7 +52,7 @@ PLUGIN = Path(__file__).with_name("plugin")
 """The plugin's files; also for `claude --plugin-dir`, with rehydrate on the path."""
 TIMEOUT_SECONDS = 5
 """After this time the agent ends a hook; it ends itself well before."""
-_CLAUDE = {
+MATCHERS = {
     "PreCompact": "",
     "PostCompact": "",
     "SessionStart": "compact|resume",
@@ -61,7 +61,7 @@ _CLAUDE = {
     "SessionEnd": "",
 }
 """The events and when they call us. Read is not capped: the model pages a file itself."""
-_CODEX = {name: _CLAUDE[name] for name in _CLAUDE if name not in ("PostToolUse", "SessionEnd")}
+_CODEX = {name: MATCHERS[name] for name in MATCHERS if name not in ("PostToolUse", "SessionEnd")}
 """Codex takes no other output of a tool from a hook (openai/codex#20703 is to change that)."""
 _BACKUP, _WRITTEN = "before", "written"
 
@@ -99,9 +99,9 @@ class Installation:
             return [
                 f"write the folder {self.target}: {', '.join(files)}",
                 "Claude Code loads it as the plugin rehydrate: hooks for "
-                f"{', '.join(_CLAUDE)}, and the MCP server rehydrate",
+                f"{', '.join(MATCHERS)}, and the MCP server rehydrate",
             ]
-        events = _CLAUDE if self.way == "settings" else _CODEX
+        events = MATCHERS if self.way == "settings" else _CODEX
         return [f"add a {event} hook to {self.target}" for event in events]
 
     def install(self) -> None:
@@ -116,7 +116,7 @@ class Installation:
             self.uninstall()
         before = _read(self.target)
         read_settings(before or "", str(self.target))
-        events = _CLAUDE if self.way == "settings" else _CODEX
+        events = MATCHERS if self.way == "settings" else _CODEX
         groups = {event: _group(event, events[event], self.way) for event in events}
         after = settings_with_hooks(
             before or "", [(event, json.dumps(groups[event], indent=2)) for event in groups]
@@ -167,7 +167,7 @@ class Installation:
             copy = new / file.relative_to(PLUGIN)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-        hooks = {event: [_group(event, _CLAUDE[event], "plugin")] for event in _CLAUDE}
+        hooks = {event: [_group(event, MATCHERS[event], "plugin")] for event in MATCHERS}
         _write(new / "hooks" / "hooks.json", _json({"hooks": hooks}))
         server = {"command": sys.executable, "args": ["-P", "-m", "rehydrate", "claude", "mcp"]}
         _write(new / ".mcp.json", _json({"mcpServers": {"rehydrate": server}}))
