@@ -18,10 +18,8 @@ pytest.importorskip("strands", reason="strands-agents is not installed")
 
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
-from strands.injection._message_injection import _create_injection_middleware
-from strands.middleware import InvokeModelStage
 from strands.models import Model
-from strands.plugins import Plugin
+from strands.vended_plugins.context_injector import ContextInjector
 
 from rehydrate.integrations.strands_agents import RehydratePlugin, RehydrateWarning
 
@@ -191,20 +189,12 @@ def test_a_turn_that_failed_leaves_two_messages_of_the_user_in_a_row() -> None:
 
 
 def test_what_another_plugin_adds_to_each_call_is_sent_and_is_no_part_of_the_history() -> None:
-    class Clock(Plugin):
-        name = "clock"
-
-        def init_agent(self, agent: Agent) -> None:
-            folded = _create_injection_middleware(
-                lambda _: f"It is {len(model.requests)} o'clock.", trigger="everyTurn"
-            )
-            agent.add_middleware(InvokeModelStage.Input, folded)
-
     rehydrate, model = RehydratePlugin(budget=BUDGET), Scripted()
+    clock = ContextInjector(lambda _: f"It is {len(model.requests)} o'clock.", trigger="everyTurn")
     agent = Agent(
         model=model,
         tools=[lookup],
-        plugins=[Clock(), rehydrate],
+        plugins=[clock, rehydrate],
         conversation_manager=NullConversationManager(),
         callback_handler=None,
     )

@@ -126,6 +126,8 @@ class _Messages(Codec[Message]):
     def changed_part(self, part: Content, now: Mapping[str, Any]) -> Content:
         shown = now["content"]
         text = shown if isinstance(shown, str) else shown[0]["text"]
+        if part.type not in _CALL_OF:
+            return _copy(part, text=text)
         return _copy(part, result=text, items=[Content.from_text(text), *_media_of(part)])
 
 

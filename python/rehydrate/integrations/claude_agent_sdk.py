@@ -84,9 +84,7 @@ class RehydrateHooks:
         check_type("timeout", timeout, (int, float), "pass a number of seconds")
         self.home = Home.of() if folder is None else Home(Path(folder))
         # A folder that is named counts, whatever $CLAUDE_PROJECT_DIR says of the process.
-        self.project = (
-            project_of("") if cwd is None else project_of(str(Path(cwd).resolve()), {})
-        )
+        self.project = project_of("") if cwd is None else project_of(str(Path(cwd).resolve()), {})
         self._timeout = timeout
         self._stores = Stores(
             memory=self.home.memory,
