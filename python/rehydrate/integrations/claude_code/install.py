@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
+from zlib import crc32
 
 from rehydrate._jsonl import whole_file
 from rehydrate._native import settings_with_hooks, settings_without_hooks
@@ -83,7 +84,9 @@ class Installation:
             "codex": codex / "hooks.json",
         }[way]
         """The file that is edited, or the plugin's folder."""
-        self._kept = Home.of(environ).folder / "install" / way
+        # A machine may have several such files, one for each configuration.
+        place = f"{way}-{crc32(os.fsencode(self.target)):08x}"
+        self._kept = Home.of(environ).folder / "install" / place
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -136,7 +139,7 @@ class Installation:
         """
         if self.way == "plugin":
             if self.events:
-                shutil.rmtree(self.target)
+                shutil.rmtree(self.target.resolve())  # the link stays, if it is one
             return
         if self.events:
             now, before = _read(self.target), _read(self._kept / _BACKUP)
@@ -151,7 +154,7 @@ class Installation:
                 }
                 _replace(self.target, settings_without_hooks(now, ours, there))
             elif before is None:
-                self.target.resolve().unlink()  # the link stays, if it is one
+                self.target.resolve().unlink()  # here too
             else:
                 _replace(self.target, before)
         shutil.rmtree(self._kept, ignore_errors=True)
@@ -161,7 +164,8 @@ class Installation:
             raise InvalidArgumentError(
                 f"{self.target} is there and is not ours; rename it, then try again"
             )
-        new = self.target.with_name(".rehydrate-new")
+        place = self.target.resolve()
+        new = place.with_name(".rehydrate-new")
         shutil.rmtree(new, ignore_errors=True)
         for file in _files(PLUGIN):  # not its mode: a package may be read-only
             copy = new / file.relative_to(PLUGIN)
@@ -171,8 +175,8 @@ class Installation:
         _write(new / "hooks" / "hooks.json", _json({"hooks": hooks}))
         server = {"command": sys.executable, "args": ["-P", "-m", "rehydrate", "claude", "mcp"]}
         _write(new / ".mcp.json", _json({"mcpServers": {"rehydrate": server}}))
-        shutil.rmtree(self.target, ignore_errors=True)
-        new.rename(self.target)
+        shutil.rmtree(place, ignore_errors=True)
+        new.rename(place)
 
 
 def command(event: str, way: Way) -> str:
