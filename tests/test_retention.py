@@ -231,13 +231,14 @@ def test_tau_bench_is_read_without_its_system_prompt(tmp_path: Path) -> None:
 def test_a_transcript_is_read_as_its_entries_without_progress_and_summary(tmp_path: Path) -> None:
     entries = [
         {"type": "file-history-snapshot"},
-        {"type": "user", "message": {"role": "user", "content": "Fix it"}},
+        {"type": "user", "message": {"role": "user", "content": "Fix\u2028it"}},
         {"type": "progress", "data": {}},
         {"type": "user", "isCompactSummary": True, "message": {"role": "user", "content": "..."}},
         {"type": "assistant", "message": {"role": "assistant", "id": "m", "content": "Fixed."}},
     ]
     path = tmp_path / "session.jsonl"
-    path.write_text("\n".join(map(json.dumps, entries)) + "\n\n")
+    lines = [json.dumps(entry, ensure_ascii=False) for entry in entries]
+    path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     session = read_claude_code(path)
     assert session.messages == [entries[1], entries[4]]
     assert (session.name, session.format) == ("session", "claude_code")

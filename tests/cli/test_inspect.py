@@ -144,6 +144,7 @@ def test_what_cannot_be_inspected_is_one_line(run, write, name, text, said):
     [
         (["ir.json", "--query", "x"], "--query makes a prompt of a conversation"),
         (["ir.json", "-o", "ir.json"], "would overwrite the input"),
+        (["chat.json", "--knowledge", "ir.json", "-o", "ir.json"], "would overwrite the input"),
         (["ir.json", "--json", "-o", "-"], "both write to standard output"),
         (["ir.json", "--budget", "0"], "a number of tokens"),
         (["none.json"], "no such file"),

@@ -167,3 +167,11 @@ def test_a_line_that_is_no_request_among_requests_is_named(run, write):
     done = run("lint", "mixed.jsonl")
     assert done.returncode == 2
     assert b"mixed.jsonl" in done.stderr
+
+
+def test_a_line_end_of_unicode_in_a_text_does_not_cut_a_request(run, write):
+    said = {"role": "user", "content": "one\u2028two"}
+    bodies = [{"model": "gpt-5.1", "messages": [said] * count} for count in (1, 2)]
+    write("requests.jsonl", [json.dumps(body, ensure_ascii=False) for body in bodies])
+    done = run("lint", "requests.jsonl")
+    assert done.returncode == 0, done.stderr

@@ -502,6 +502,29 @@ def test_odd_values_in_fields_are_read_as_texts(odd: Any) -> None:
     count_tokens(chats, format="openai_chat")
 
 
+def test_words_next_to_a_result_that_is_left_out_are_the_users() -> None:
+    said = Message("tool", [result("c1", "found"), Content.from_text("And book it.")])
+    messages = [Message("user", ["Look."]), Message("assistant", [call("c1", "lookup")]), said]
+    entries = CODEC.entries_of(messages)
+    assert [each.chat["role"] for each in entries] == ["user", "assistant", "tool", "user"]
+    assert CODEC.picked(messages, entries, shown_of(entries, *range(4))) == messages
+    _, alone = CODEC.picked(messages, entries, shown_of(entries, 0, 3, e3={"content": "And"}))
+    assert (alone.role, alone.text) == ("user", "And")
+    assert (said.role, said.text) == ("tool", "And book it.")
+
+
+def test_the_result_of_a_computer_call_stays_with_it() -> None:
+    asked = Content.from_computer_tool_call(id="i1", call_id="c1", actions=[{"type": "wait"}])
+    seen = Content.from_computer_tool_result(call_id="c1", screenshot=IMAGE)
+    messages = [Message("user", ["Look."]), Message("assistant", [asked]), Message("tool", [seen])]
+    entries = CODEC.entries_of(messages)
+    (called,) = entries[1].chat["tool_calls"]
+    assert called["id"] == entries[2].chat["tool_call_id"] == "c1"
+    assert 1_600 <= count_tokens([entries[2].chat]) < 1_640
+    made = CODEC.picked(messages, entries, shown_of(entries, *range(3)))
+    assert all(a is b for a, b in zip(made, messages, strict=True))
+
+
 def test_a_message_without_contents_says_nothing() -> None:
     messages = [Message(role, []) for role in ("user", "assistant", "tool")]
     for message in messages:

@@ -210,6 +210,9 @@ def test_a_prompt_gets_the_memories_it_is_about_once(tmp_path: Path) -> None:
     assert hook(tmp_path, "UserPromptSubmit", ask) is None
     for other in ("Thanks, go on.", "/compact", "Write a poem about owls.", "", "tokens dropped?"):
         assert hook(tmp_path, "UserPromptSubmit", payload(prompt=other)) is None
+    for number, first in enumerate(("/srv/staging/port.toml:", "#12:")):
+        asked = payload(session=f"t-{number}", prompt=f"{first} {ask['prompt']}")
+        assert "port 8443" in context_of(hook(tmp_path, "UserPromptSubmit", asked))
     transcript = write_lines(tmp_path / "t.jsonl", work(5))
     hook(tmp_path, "PreCompact", payload(transcript, trigger="auto"))
     assert "port 8443" in context_of(hook(tmp_path, "UserPromptSubmit", ask))

@@ -217,6 +217,34 @@ def test_the_plugin_is_a_folder_and_changes_no_settings(tmp_path: Path) -> None:
     assert list(plugin.target.parent.iterdir()) == []
 
 
+def test_the_plugin_that_a_link_leads_to_is_changed_there(tmp_path: Path) -> None:
+    installation = machine(tmp_path, None, "plugin")
+    installation.install()
+    real = installation.target.rename(tmp_path / "dotfiles")
+    installation.target.symlink_to(real)
+    installation.install()
+    assert installation.target.is_symlink()
+    assert {*installation.events} == {*EVENTS}
+    assert list(installation.target.parent.iterdir()) == [installation.target]
+    installation.uninstall()
+    assert not real.exists()
+
+
+def test_two_configurations_get_back_what_each_was(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    one, other = (
+        Installation("settings", {**env, "CLAUDE_CONFIG_DIR": str(tmp_path / name)})
+        for name in ("one", "other")
+    )
+    one.target.parent.mkdir()
+    one.target.write_bytes(b"{ }")
+    for installation in (one, other):
+        installation.install()
+    for installation in (one, other):
+        installation.uninstall()
+    assert (content(one), content(other)) == (b"{ }", None)
+
+
 def test_a_skill_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     plugin = Installation("plugin", environment(tmp_path))
     plugin.target.mkdir(parents=True)

@@ -20,6 +20,7 @@ from rehydrate.integrations.claude_agent_sdk import RehydrateHooks, RehydrateWar
 from rehydrate.integrations.claude_code import EVENTS, Records
 from tests.integrations import claude_cli, harbour
 from tests.integrations.claude_cli import Machine
+from tests.integrations.claude_hooks import context_of, user, write_lines
 from tests.provider import Call, ScriptedReply, StrictProvider
 
 RULE = "We decided: the pilot of the ferry Aurora is Ms Lindqvist."
@@ -142,6 +143,32 @@ def call_of(hooks: RehydrateHooks, event: str, payload: Any) -> Any:
     (matcher,) = hooks.hooks[event]
     (callback,) = matcher.hooks
     return asyncio.run(callback(payload, None, {"signal": None}))
+
+
+def test_the_hooks_are_for_the_tools_that_the_plugins_are_for(hooks):
+    """A file that the model reads is not cut: it pages that itself."""
+    (of_tools,) = hooks.hooks["PostToolUse"]
+    named = ("Bash", "Read", "Edit", "Write", "mcp__harbour__book")
+    assert [each for each in named if re.fullmatch(of_tools.matcher, each)] == [
+        "Bash",
+        "mcp__harbour__book",
+    ]
+
+
+def test_what_is_put_back_names_the_thread_that_can_be_asked(hooks, tmp_path):
+    transcript = write_lines(tmp_path / "s-1.jsonl", [user(RULE)])
+    given = {"session_id": "s-1", "transcript_path": str(transcript)}
+    assert call_of(hooks, "PreCompact", {**given, "trigger": "auto"}) == {}
+    text = context_of(call_of(hooks, "SessionStart", {**given, "source": "compact"}))
+    assert "request_context of the MCP server rehydrate, with thread 's-1'" in text
+
+
+def test_the_folder_that_is_named_is_the_project(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", "/work/other")
+    monkeypatch.chdir(tmp_path)
+    for cwd in (tmp_path, "."):
+        assert RehydrateHooks(cwd=cwd).project == tmp_path.resolve().as_posix()
+    assert RehydrateHooks().project == "/work/other"
 
 
 def test_a_hook_that_fails_warns_and_leaves_the_session_as_it_is(tmp_path):

@@ -265,3 +265,4 @@ def test_help_shows_an_option_with_its_type_and_its_default() -> None:
     assert shown["budget"].default == Budget()
     assert shown["asks_back"].default is True
     assert set(AdapterOptions.__annotations__) < set(shown)
+    assert "threads" not in shown, "no adapter has one name for all of its conversations"

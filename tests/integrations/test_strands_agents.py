@@ -19,6 +19,7 @@ pytest.importorskip("strands", reason="strands-agents is not installed")
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.models import Model
+from strands.vended_plugins.context_injector import ContextInjector
 
 from rehydrate.integrations.strands_agents import RehydratePlugin, RehydrateWarning
 
@@ -117,6 +118,8 @@ def test_the_hosts_own_cache_points_stay_in_joined_messages_too() -> None:
     assert [[*block] for block in message["content"]] == [
         *(["text"], ["text"], ["cachePoint"], ["text"]),
     ]
+    agent("And the next?")
+    assert model.requests[-1]["messages"][0] == message, "each call has copies of its own"
 
 
 def test_the_model_asks_for_what_its_prompt_does_not_show() -> None:
@@ -183,3 +186,25 @@ def test_a_turn_that_failed_leaves_two_messages_of_the_user_in_a_row() -> None:
     assert [block["text"] for block in asked["content"]] == ["Hi?", "Hello?"]
     assert converse.refusal(model.requests[-1]) is None
     assert harbour.breaks([each["messages"] for each in model.requests]) == 0
+
+
+def test_what_another_plugin_adds_to_each_call_is_sent_and_is_no_part_of_the_history() -> None:
+    rehydrate, model = RehydratePlugin(budget=BUDGET), Scripted()
+    clock = ContextInjector(lambda _: f"It is {len(model.requests)} o'clock.", trigger="everyTurn")
+    agent = Agent(
+        model=model,
+        tools=[lookup],
+        plugins=[clock, rehydrate],
+        conversation_manager=NullConversationManager(),
+        callback_handler=None,
+    )
+    for turn in range(25):
+        agent(harbour.question(turn))
+    sent = []
+    for number, request in enumerate(model.requests):
+        assert converse.refusal(request) is None
+        *content, last = request["messages"][-1]["content"]
+        assert last["text"].strip() == f"It is {number} o'clock."
+        sent.append([*request["messages"][:-1], {**request["messages"][-1], "content": content}])
+    assert "o'clock" not in str(sent)
+    assert harbour.breaks(sent) == rehydrate.report.compactions > 0

@@ -106,7 +106,7 @@ examples:
 """,
 )
 def _inspect(options: argparse.Namespace) -> None:
-    page = output_of(options, options.file)
+    page = output_of(options, options.file, *(options.knowledge or ()))
     name, text = text_of(options.file)
     units: Explanation | None = None
     prompt = _prompt_in(text)
@@ -279,7 +279,7 @@ def _source(name: str, text: str) -> _Source:
 
 def _requests(text: str) -> list[Any]:
     """Return the bodies of a session's requests, one per line; none if a line is anything else."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     bodies: list[Any] = []
     for line in lines if len(lines) > 1 else ():
         try:

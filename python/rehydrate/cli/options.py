@@ -200,12 +200,14 @@ def page_file(text: str) -> Path:
     return Path(text)
 
 
-def output_of(options: argparse.Namespace, source: str | Path, what: str = "input") -> Path | None:
+def output_of(
+    options: argparse.Namespace, *sources: str | Path, what: str = "input"
+) -> Path | None:
     """Return the file of -o, or None for standard output, which --json may need for itself."""
     if options.json and options.output == "-":
         raise Failure("--json and -o - both write to standard output; name a file with -o")
     page = None if options.output in (None, "-") else Path(options.output)
-    check_not_input("-o", page, source, what=what)
+    check_not_input("-o", page, *sources, what=what)
     return page
 
 

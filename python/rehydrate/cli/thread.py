@@ -121,7 +121,7 @@ Each line ends with the number of the entry that it is from.
 def _store(options: argparse.Namespace) -> None:
     from rehydrate.context import ContextStore
 
-    name, page = _thread(options), output_of(options, store.store_path(options), "store")
+    name, page = _thread(options), output_of(options, store.store_path(options), what="store")
     least = ContextStore.MIN_TOKENS
     if options.tokens < least:
         raise Failure(f"--tokens {options.tokens} has no room; pass {least} or more")

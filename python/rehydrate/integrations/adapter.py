@@ -42,7 +42,6 @@ from rehydrate.prompt.counting import room, text_tokens
 from rehydrate.prompt.request import Budget
 
 if TYPE_CHECKING:
-    from rehydrate.context.threads import Threads
     from rehydrate.prompt.sources import Given
 
 CHAT: Provider = "openai_chat"
@@ -62,7 +61,6 @@ class ContextOptions(PromptOptions, total=False):
     caps: Caps | None
     """A tool's result over its cap is shown in part, with a handle of the whole."""
     namespace: str
-    threads: Threads | None
 
 
 class PassiveOptions(ContextOptions, total=False):

@@ -29,6 +29,7 @@ from rehydrate.integrations.chat_dicts import (
     Codec,
     Entry,
     call_of,
+    content_of,
     media_part,
     other_part,
     result_of,
@@ -54,11 +55,13 @@ except ImportError:
 __all__ = ["HostReport", "RehydrateProvider", "RehydrateWarning"]
 
 _MEDIA = frozenset({"data", "uri", "hosted_file"})
+_CALL_OF = {"function_result": "function_call", "computer_tool_result": "computer_tool_call"}
+"""The types of results, and of the calls that they answer."""
 _EMPTY = text_part("")
 
 
 class _Messages(Codec[Message]):
-    """Agent Framework's messages: each is one entry, a tool's has one a result.
+    """Agent Framework's messages: each is one entry, a tool's has one a part.
 
     >>> [entry.chat for entry in _Messages().entries_of([Message("user", ["Hello."])])]
     [{'role': 'user', 'content': 'Hello.'}]
@@ -67,11 +70,20 @@ class _Messages(Codec[Message]):
     def entries(self, messages: Sequence[Message]) -> Iterator[Entry]:
         for index, message in enumerate(messages):
             if message.role == "tool":
-                for number, content in enumerate(self.parts(message)):
-                    if content.type == "function_result":
-                        yield Entry(result_of(content.call_id, _answer(content)), index, number)
+                yield from self._results(message, index)
             else:
                 yield Entry(self.chat(message.role, message), index)
+
+    def _results(self, message: Message, index: int) -> Iterator[Entry]:
+        """Yield the results, then what an app says next to them, as the user's."""
+        said: list[Entry] = []
+        for number, content in enumerate(self.parts(message)):
+            if content.type in _CALL_OF:
+                yield Entry(result_of(content.call_id, _answer(content)), index, number)
+            else:
+                chat = {"role": "user", "content": content_of([_item(content)])}
+                said.append(Entry(chat, index, number))
+        yield from said
 
     def parts(self, message: Message) -> Sequence[Content]:
         return message.contents or ()
@@ -80,7 +92,7 @@ class _Messages(Codec[Message]):
         if message.role != "assistant":
             return [_item(part)]
         if _is_call(part, message.contents):
-            return [call_of(part.call_id, part.name, _arguments(part))]
+            return [call_of(part.call_id, part.name or part.type, _arguments(part))]
         if part.type == "text_reasoning":
             return [thinking_block(part.text)]
         item = _item(part)
@@ -94,6 +106,8 @@ class _Messages(Codec[Message]):
             return Message("user", parts)
         made = copy(message)
         made.contents = parts
+        if made.role == "tool" and not _has_results(made):
+            made.role = "user"
         return made if parts else None
 
     def changed(
@@ -112,6 +126,8 @@ class _Messages(Codec[Message]):
     def changed_part(self, part: Content, now: Mapping[str, Any]) -> Content:
         shown = now["content"]
         text = shown if isinstance(shown, str) else shown[0]["text"]
+        if part.type not in _CALL_OF:
+            return _copy(part, text=text)
         return _copy(part, result=text, items=[Content.from_text(text), *_media_of(part)])
 
 
@@ -124,20 +140,25 @@ def _answer(content: Content) -> Any:
 
 
 def _media_of(content: Content) -> list[Content]:
-    return [item for item in content.items or () if item.type in _MEDIA]
+    shown = [*(content.items or ()), content.screenshot]
+    return [item for item in shown if item is not None and item.type in _MEDIA]
+
+
+def _has_results(message: Message) -> bool:
+    return any(each.type in _CALL_OF for each in message.contents or ())
 
 
 def _is_call(content: Content, contents: Sequence[Content]) -> bool:
     """Return whether a tool's message answers it; the provider's own tools answer next to it."""
-    if content.type != "function_call" or content.hosted or content.informational_only:
+    if content.hosted or content.informational_only:
         return False
-    answers = (each for each in contents if each.type == "function_result")
-    return all(each.call_id != content.call_id for each in answers)
+    answers = [each.call_id for each in contents if _CALL_OF.get(each.type) == content.type]
+    return content.type in _CALL_OF.values() and content.call_id not in answers
 
 
 def _arguments(content: Content) -> str:
-    arguments = content.arguments
-    return arguments if isinstance(arguments, str) else compact_json(arguments or {})
+    arguments = content.arguments or ({"actions": content.actions} if content.actions else {})
+    return arguments if isinstance(arguments, str) else compact_json(arguments)
 
 
 def _item(content: Content) -> dict[str, Any]:

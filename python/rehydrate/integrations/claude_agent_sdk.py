@@ -24,6 +24,7 @@ from rehydrate.context.threads import Threads
 from rehydrate.errors import MissingPackageError
 from rehydrate.integrations.claude_code.events import EVENTS, TIMEOUT, answer
 from rehydrate.integrations.claude_code.home import Home, project_of
+from rehydrate.integrations.claude_code.install import MATCHERS, PLUGIN
 from rehydrate.integrations.host_thread import RehydrateWarning
 from rehydrate.integrations.mcp_server.jobs import Job
 from rehydrate.integrations.mcp_server.stores import Stores
@@ -82,7 +83,8 @@ class RehydrateHooks:
             raise MISSING from None
         check_type("timeout", timeout, (int, float), "pass a number of seconds")
         self.home = Home.of() if folder is None else Home(Path(folder))
-        self.project = project_of(str(Path.cwd() if cwd is None else Path(cwd)))
+        # A folder that is named counts, whatever $CLAUDE_PROJECT_DIR says of the process.
+        self.project = project_of("") if cwd is None else project_of(str(Path(cwd).resolve()), {})
         self._timeout = timeout
         self._stores = Stores(
             memory=self.home.memory,
@@ -96,7 +98,10 @@ class RehydrateHooks:
         """For ``ClaudeAgentOptions(hooks=...)``; each event has a list of its own to add to."""
         from claude_agent_sdk import HookMatcher
 
-        found = {event: [HookMatcher(hooks=[partial(self._run, event)])] for event in EVENTS}
+        found = {
+            event: [HookMatcher(MATCHERS[event] or None, [partial(self._run, event)])]
+            for event in EVENTS
+        }
         return cast("dict[HookEvent, list[HookMatcher]]", found)
 
     @property
@@ -130,6 +135,7 @@ class RehydrateHooks:
             **os.environ,
             "REHYDRATE_HOME": str(self.home.folder),
             "CLAUDE_PROJECT_DIR": self.project,
+            "CLAUDE_PLUGIN_ROOT": str(PLUGIN),  # its tools are served here too
         }
         work = partial(
             answer, event, given, environ=environ, deadline=time.monotonic() + self._timeout

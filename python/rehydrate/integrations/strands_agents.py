@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
+from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.errors import MissingPackageError
 from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
@@ -65,7 +66,7 @@ class RehydratePlugin(Adapter, Plugin):
     def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         super().__init__()
-        self._set_up(options)
+        self._set_up(options, same=_says_the_same)
         self._prompted_of: WeakKeyDictionary[Agent, Prompted] = WeakKeyDictionary()
         """The prompt of each agent's last call, for the tools that it calls."""
 
@@ -86,15 +87,33 @@ class RehydratePlugin(Adapter, Plugin):
     async def _with_prompt(self, call: InvokeModelContext) -> InvokeModelContext:
         """Return the call with the thread's prompt; Strands asks before each call of a model."""
         with passing_through():
-            agent = call.agent
-            config = agent.model.get_config()
-            model = config.get("model_id") if isinstance(config, Mapping) else None
-            scope = Scope(str(model or ""), place=str(agent.agent_id))
-            prompted, shown = await self._aprompted(call.messages, scope, self._sent(call))
-            self._prompted_of[agent] = prompted
-            own = {id(block) for each in call.messages for block in each["content"]}
-            return call.replace(messages=[_without_marks(each, own) for each in shown])
+            self._prompted_of[call.agent], messages = await self._amessages(call)
+            return call.replace(messages=messages)
         return call
+
+    def _messages(self, call: InvokeModelContext) -> tuple[Prompted, list[Any]]:
+        """Return the prompt of a call, and its messages.
+
+        The blocks at the end that other plugins make anew for each call are not of the history.
+        """
+        *before, last = call.messages
+        end = len(last["content"]) - call.dynamic_trailing_blocks
+        said, added = last["content"][:end], last["content"][end:]
+        messages = [*before, {**last, "content": said}] if added else call.messages
+        config = call.model.get_config()
+        model = config.get("model_id") if isinstance(config, Mapping) else None
+        scope = Scope(str(model or ""), place=str(call.agent.agent_id))
+        sent = [*self._sent(call), *map(compact_json, added)]
+        prompted, shown = self._prompted(messages, scope, sent)
+        # The call has copies of the messages, and the thread the copies that came first.
+        entries = prompted.thread.context.history
+        own = {id(block) for each in (*messages, *entries) for block in each["content"]}
+        made = [_without_marks(each, own) for each in shown]
+        if added:
+            made[-1] = {**made[-1], "content": [*made[-1]["content"], *added]}
+        return prompted, made
+
+    _amessages = computed(_messages)
 
     def _sent(self, call: InvokeModelContext) -> Iterator[str]:
         """Yield the texts that the model gets besides the messages: instructions and tools."""
@@ -119,6 +138,12 @@ def _tool(
         return {"toolUseId": use["toolUseId"], "status": "success", "content": [{"text": text}]}
 
     return run
+
+
+def _says_the_same(one: Any, other: Any) -> bool:
+    """Return whether two copies of messages say the same: a plugin that adds to one makes another
+    without the agent's marks of it."""
+    return bool(one["role"] == other["role"] and one["content"] == other["content"])
 
 
 def _without_marks(message: Any, own: Container[int]) -> Any:

@@ -87,7 +87,7 @@ def read_claude_code(path: str | Path) -> Conversation:
     the agent's own summary of an automatic compaction: the messages it replaced are in the file,
     and they must be compacted.
     """
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
     entries = [json.loads(line) for line in lines if line.strip()]
     read = formats.parse(entries, "claude_code")
     spoken = [entries[message.index] for message in read.messages]

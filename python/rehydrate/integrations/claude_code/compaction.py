@@ -31,7 +31,7 @@ from rehydrate.integrations.claude_code.events import (
     within,
 )
 from rehydrate.integrations.claude_code.home import Compacted, CompactionRow, Records
-from rehydrate.integrations.claude_code.transcript import Session, StoredSession, source_of
+from rehydrate.integrations.claude_code.transcript import StoredSession, source_of
 
 if TYPE_CHECKING:
     from rehydrate.integrations.mcp_server.session_index import Agent
@@ -53,10 +53,10 @@ _ATTEMPTS = 6
 _TAIL_BYTES = 8_000_000
 
 
-def put_back_text(row: CompactionRow, session: Session) -> str:
+def put_back_text(row: CompactionRow, given: HookInput) -> str:
     """Return the text that goes back, at most MAX_CHARS."""
     kept = row.compacted
-    return put_back(mark(row), _whole_hint(session), kept.store, kept.excerpts, MAX_CHARS)
+    return put_back(mark(row), _whole_hint(given), kept.store, kept.excerpts, MAX_CHARS)
 
 
 def mark(row: CompactionRow) -> str:
@@ -132,12 +132,12 @@ def room_for_excerpts(store: str) -> int:
     return max(MAX_CHARS - _HEADING_CHARS - marked, 0)
 
 
-def _whole_hint(session: Session) -> str:
-    if session.agent == "claude_code" and not os.environ.get("CLAUDE_PLUGIN_ROOT"):
+def _whole_hint(given: HookInput) -> str:
+    if not given.has_tools:
         return ""
     return (
         "All of it can be asked for: request_context of the MCP server rehydrate, with thread "
-        f"{session.id!r}."
+        f"{given.session.id!r}."
     )
 
 
@@ -217,7 +217,7 @@ def session_start(given: HookInput) -> Reply:
             return None
         if source == "resume" and is_still_there(row, given.transcript):
             return None
-        text = put_back_text(row, given.session)
+        text = put_back_text(row, given)
         records.update(row, returned_chars=len(text))
     return additional_context("SessionStart", text)
 
@@ -231,7 +231,7 @@ def post_compact(given: HookInput) -> Reply:
         summary = _summary_of(given)
         if row is not None and summary:
             lost = [name for name in row.compacted.names if name not in summary]
-            back = put_back_text(row, given.session)
+            back = put_back_text(row, given)
             records.update(
                 row,
                 lost=tuple(lost),

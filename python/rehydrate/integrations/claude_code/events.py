@@ -34,6 +34,8 @@ class HookInput(NamedTuple):
     home: Home
     project: str
     deadline: float
+    has_tools: bool
+    """Whether the model has the tools of our MCP server."""
 
     def text(self, name: str) -> str:
         """Return a field that is a text; "" for anything else."""
@@ -131,6 +133,7 @@ def answer(
             Home.of(environ),
             project_of(cwd if isinstance(cwd, str) else "", environ),
             time.monotonic() + TIMEOUT if deadline is None else deadline,
+            agent == "codex" or bool(environ.get("CLAUDE_PLUGIN_ROOT")),
         )
     )
 
@@ -142,6 +145,8 @@ MIN_RELEVANCE = 0.45
 """The best memory for a prompt needs it. At 0.45 it brings memories for 24% of what is said in the
 sessions that they are from, for 3% of LoCoMo's questions and for one of 15 general ones; at 0.35
 for 50%, 4% and four of 15, at 0.55 for 8%, 1% and one (`benches/python/claude_hooks.py`)."""
+_COMMAND = re.compile(r"/[^\s/]*(\s|$)|!|#(?!\d)")
+"""A prompt that is for the agent itself, and no path or number of an issue."""
 _EPISODE = re.compile(r"\d+->\d+ tokens, ")
 """The record of a compaction, which says nothing about the project."""
 
@@ -158,7 +163,7 @@ def _trust(trust: float) -> str:
 def user_prompt(given: HookInput) -> Reply:
     """Return the memories, each once between two compactions."""
     prompt = given.text("prompt").strip()[:MAX_QUERY_CHARS]
-    if not prompt or prompt.startswith(("/", "!", "#")) or not given.home.memory.exists():
+    if not prompt or _COMMAND.match(prompt) or not given.home.memory.exists():
         return None
     from rehydrate.integrations.claude_code.home import Records
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal
+from zlib import crc32
 
 from rehydrate._jsonl import whole_file
 from rehydrate._native import settings_with_hooks, settings_without_hooks
@@ -52,7 +53,7 @@ PLUGIN = Path(__file__).with_name("plugin")
 """The plugin's files; also for `claude --plugin-dir`, with rehydrate on the path."""
 TIMEOUT_SECONDS = 5
 """After this time the agent ends a hook; it ends itself well before."""
-_CLAUDE = {
+MATCHERS = {
     "PreCompact": "",
     "PostCompact": "",
     "SessionStart": "compact|resume",
@@ -61,7 +62,7 @@ _CLAUDE = {
     "SessionEnd": "",
 }
 """The events and when they call us. Read is not capped: the model pages a file itself."""
-_CODEX = {name: _CLAUDE[name] for name in _CLAUDE if name not in ("PostToolUse", "SessionEnd")}
+_CODEX = {name: MATCHERS[name] for name in MATCHERS if name not in ("PostToolUse", "SessionEnd")}
 """Codex takes no other output of a tool from a hook (openai/codex#20703 is to change that)."""
 _BACKUP, _WRITTEN = "before", "written"
 
@@ -83,7 +84,9 @@ class Installation:
             "codex": codex / "hooks.json",
         }[way]
         """The file that is edited, or the plugin's folder."""
-        self._kept = Home.of(environ).folder / "install" / way
+        # A machine may have several such files, one for each configuration.
+        place = f"{way}-{crc32(os.fsencode(self.target)):08x}"
+        self._kept = Home.of(environ).folder / "install" / place
 
     @property
     def events(self) -> tuple[str, ...]:
@@ -99,9 +102,9 @@ class Installation:
             return [
                 f"write the folder {self.target}: {', '.join(files)}",
                 "Claude Code loads it as the plugin rehydrate: hooks for "
-                f"{', '.join(_CLAUDE)}, and the MCP server rehydrate",
+                f"{', '.join(MATCHERS)}, and the MCP server rehydrate",
             ]
-        events = _CLAUDE if self.way == "settings" else _CODEX
+        events = MATCHERS if self.way == "settings" else _CODEX
         return [f"add a {event} hook to {self.target}" for event in events]
 
     def install(self) -> None:
@@ -116,7 +119,7 @@ class Installation:
             self.uninstall()
         before = _read(self.target)
         read_settings(before or "", str(self.target))
-        events = _CLAUDE if self.way == "settings" else _CODEX
+        events = MATCHERS if self.way == "settings" else _CODEX
         groups = {event: _group(event, events[event], self.way) for event in events}
         after = settings_with_hooks(
             before or "", [(event, json.dumps(groups[event], indent=2)) for event in groups]
@@ -136,7 +139,7 @@ class Installation:
         """
         if self.way == "plugin":
             if self.events:
-                shutil.rmtree(self.target)
+                shutil.rmtree(self.target.resolve())  # the link stays, if it is one
             return
         if self.events:
             now, before = _read(self.target), _read(self._kept / _BACKUP)
@@ -151,7 +154,7 @@ class Installation:
                 }
                 _replace(self.target, settings_without_hooks(now, ours, there))
             elif before is None:
-                self.target.resolve().unlink()  # the link stays, if it is one
+                self.target.resolve().unlink()  # here too
             else:
                 _replace(self.target, before)
         shutil.rmtree(self._kept, ignore_errors=True)
@@ -161,18 +164,19 @@ class Installation:
             raise InvalidArgumentError(
                 f"{self.target} is there and is not ours; rename it, then try again"
             )
-        new = self.target.with_name(".rehydrate-new")
+        place = self.target.resolve()
+        new = place.with_name(".rehydrate-new")
         shutil.rmtree(new, ignore_errors=True)
         for file in _files(PLUGIN):  # not its mode: a package may be read-only
             copy = new / file.relative_to(PLUGIN)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-        hooks = {event: [_group(event, _CLAUDE[event], "plugin")] for event in _CLAUDE}
+        hooks = {event: [_group(event, MATCHERS[event], "plugin")] for event in MATCHERS}
         _write(new / "hooks" / "hooks.json", _json({"hooks": hooks}))
         server = {"command": sys.executable, "args": ["-P", "-m", "rehydrate", "claude", "mcp"]}
         _write(new / ".mcp.json", _json({"mcpServers": {"rehydrate": server}}))
-        shutil.rmtree(self.target, ignore_errors=True)
-        new.rename(self.target)
+        shutil.rmtree(place, ignore_errors=True)
+        new.rename(place)
 
 
 def command(event: str, way: Way) -> str:
