@@ -147,6 +147,13 @@ def test_a_name_that_is_elsewhere_or_mistyped_is_answered_with_the_place(package
         assert str(raised.value).endswith(f"; did you mean {meant}?")
 
 
+def test_every_package_of_names_loads_as_an_attribute():
+    program = "import rehydrate; [getattr(rehydrate, room).__all__ for room in {!r}]"
+    rooms = [each.split(".")[1] for each in FRONTS if each.count(".") == 1 and is_here(each)]
+    subprocess.run([sys.executable, "-c", program.format(rooms)], check=True)
+    assert "page" in rooms or not is_here("rehydrate.page")
+
+
 def test_who_asks_for_a_mistyped_module_without_importing_it_gets_none():
     for name in ("compact_contex", "memry", "context.contex", "nothing_like_it"):
         assert importlib.util.find_spec(f"rehydrate.{name}") is None

@@ -91,9 +91,15 @@ class AnthropicModel(SdkModel):
         self._must_stream = max_tokens > _MAX_UNSTREAMED_TOKENS
 
     def _make_client(self) -> Any:
+        """Return a client. A server of your own may need no key, but the SDK insists on one."""
         from anthropic import AsyncAnthropic
 
-        return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
+        client = AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
+        if self._base_url is not None and not (
+            client.api_key or client.auth_token or client.credentials
+        ):
+            client.api_key = "none"
+        return client
 
     def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
         return client.beta.messages if "betas" in arguments else client.messages
