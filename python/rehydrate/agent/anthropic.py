@@ -95,9 +95,7 @@ class AnthropicModel(SdkModel):
         from anthropic import AsyncAnthropic
 
         client = AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
-        if self._base_url is not None and not (
-            client.api_key or client.auth_token or client.credentials
-        ):
+        if self._base_url and not (client.api_key or client.auth_token or client.credentials):
             client.api_key = "none"
         return client
 

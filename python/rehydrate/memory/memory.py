@@ -487,7 +487,7 @@ class Memory(Closing):
     def _redacted_name(self, name: str | None) -> Any:
         return name if name is None or self._redactor is None else self._redactor(name).text
 
-    aopen = classmethod(stored(open.__func__))
+    aopen = classmethod(stored(open.__func__))  # noqa: A003  the method, not the builtin
     aadd = stored(add)
     aget = stored(get)
     alist = stored(list)  # noqa: A003  the method, not the builtin

@@ -157,7 +157,7 @@ def test_a_server_that_speaks_anthropics_api_needs_no_key_either(monkeypatch, tm
     keys = []
 
     def answer(_method, _path, headers, _body):
-        keys.append(headers.get("x-api-key"))
+        keys.append(headers["authorization"])
         return json_answer(200, message([TEXT]))
 
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
@@ -173,7 +173,7 @@ def test_a_server_that_speaks_anthropics_api_needs_no_key_either(monkeypatch, tm
         ask(AnthropicModel("m", base_url=url, api_key="given"), prompt("anthropic"))
     finally:
         server.stop()
-    assert keys == ["none", "from-env", "given"]
+    assert keys == ["Bearer none", "Bearer from-env", "Bearer given"]
 
 
 @pytest.mark.parametrize(
