@@ -95,8 +95,8 @@ class AnthropicModel(SdkModel):
         from anthropic import AsyncAnthropic
 
         client = AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
-        logged_in = getattr(client, "credentials", None)  # which older SDKs don't know
-        if self._base_url and not (client.api_key or client.auth_token or logged_in):
+        given = client.api_key or client.auth_token or getattr(client, "credentials", None)
+        if self._base_url and not given:
             client.api_key = "none"
         return client
 
