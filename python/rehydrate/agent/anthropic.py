@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.agent.model import Reply, check_compiled_for
 from rehydrate.agent.sdk import SdkModel
-from rehydrate.agent.sdk_answers import (
-    EventStream,
-    malformed_as_provider_errors,
-    unreadable_answer,
-)
+from rehydrate.agent.sdk_answers import EventStream, malformed_as_provider_errors, unreadable_answer
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import COMPACTION_BETA, CompiledPrompt, ProviderSummary
 
