@@ -147,6 +147,12 @@ def test_a_name_that_is_elsewhere_or_mistyped_is_answered_with_the_place(package
         assert str(raised.value).endswith(f"; did you mean {meant}?")
 
 
+def test_pages_load_as_an_attribute():
+    program = "import rehydrate; rehydrate.page.side_by_side, rehydrate.page.evaluation_page"
+    if is_here("rehydrate.page"):
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_who_asks_for_a_mistyped_module_without_importing_it_gets_none():
     for name in ("compact_contex", "memry", "context.contex", "nothing_like_it"):
         assert importlib.util.find_spec(f"rehydrate.{name}") is None

@@ -43,7 +43,7 @@ HOMES = {
 """The extra of `rehydrate` that brings a module, with the SDK if it is for one."""
 
 ROOMS = (
-    "agent batch compact context cost embedding errors formats linting memory process "
+    "agent batch compact context cost embedding errors formats linting memory page process "
     "prompt retention testing tokens"
 )
 """The packages and modules that load as attributes of `rehydrate`, and are not listed there."""

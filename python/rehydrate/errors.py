@@ -108,14 +108,16 @@ class UnknownFormatError(InvalidArgumentError):
 
 
 class MissingNamespaceError(InvalidArgumentError):
-    """A call on a memory that names no namespace, if the memory has none of its own.
+    """A call on a memory or on threads that names no namespace, if they have none of their own.
 
     >>> print(MissingNamespaceError("search"))
-    search names no namespace; pass namespace=, or bind one: memory.within("alice")
+    search names no namespace; pass namespace=, or bind one: open(path, namespace="alice"), or \
+memory.within("alice")
     """
 
     _message = (
-        '{self.args[0]} names no namespace; pass namespace=, or bind one: memory.within("alice")'
+        "{self.args[0]} names no namespace; pass namespace=, or bind one: "
+        'open(path, namespace="alice"), or memory.within("alice")'
     )
 
 

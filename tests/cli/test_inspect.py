@@ -97,9 +97,14 @@ def test_inspecting_does_not_write_to_the_memory(run, write, tmp_path, transcrip
     with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
         memory.add("Staging listens on port 8443.")
         before = memory.stats().items
-    run("inspect", "session.jsonl", "--budget", "1k", "--memory", "m.db", "--namespace", "alice")
+    query = ["--query", "port of staging", "--budget", "1k", "--namespace", "alice"]
+    run("inspect", "session.jsonl", *query, "--memory", "m.db")
     with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
         assert memory.stats().items == before
+        assert [item.uses for item in memory.list()] == [0]
+    done = run("inspect", "session.jsonl", *query, "--memory", "mistyped.db")
+    assert done.returncode == 2 and b"mistyped.db: No such file" in done.stderr
+    assert not (tmp_path / "mistyped.db").exists()
 
 
 def test_broken_laws_are_named_in_the_table(run, write):

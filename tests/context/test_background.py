@@ -377,6 +377,21 @@ def test_a_function_writes_the_history_of_each_format(format):
     assert formats.parse(failed.messages, format).messages[0].text.startswith("[compacted history")
 
 
+@pytest.mark.parametrize("format", ["bedrock", "gemini"])
+def test_where_roles_alternate_the_tail_of_a_history_begins_with_the_assistant(format):
+    def said(role, text):
+        if format == "bedrock":
+            return {"role": role, "content": [{"text": text}]}
+        return {"role": "model" if role == "assistant" else role, "parts": [{"text": text}]}
+
+    history = [said("user", RULE), said("assistant", "I will ask.")] * 10
+    compacted = compact_history(history, lambda messages: SUMMARY, keep_last=4)
+    assert compacted.messages[1:] == history[-5:] and compacted.kept_from == 15
+    assert compacted.messages[1] is history[15]
+    assert not validate(compacted.messages, format)
+    assert compact_history(history[:3], lambda messages: SUMMARY, keep_last=4).kept_from == 0
+
+
 def test_arguments_are_checked():
     for wrong in ({"start_at": 2}, {"size": 0}, {"keep_last": -1}, {"wait": "1"}, {"writer": 3}):
         with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate import Memory, validate
+from rehydrate import Memory, hydrate, validate
 from rehydrate.context import Context, ContextJIT, Threads
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.memory import MemoryItem
@@ -25,7 +25,7 @@ from rehydrate.prompt import (
     Provenance,
     Section,
 )
-from rehydrate.prompt.sources import function
+from rehydrate.prompt.sources import conversation, function
 from tests import strategies
 
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
@@ -531,3 +531,18 @@ def test_calls_that_were_left_open_before_are_said_and_do_not_refuse_a_query():
     context = Context(provider="anthropic")
     context.add(asked, called, {"role": "user", "content": "Stop."})
     assert any("unanswered_tool_call" in why for why in context.prompt("Go on.").ir.meta.degraded)
+
+
+def test_what_a_prompt_left_out_is_a_source_of_any_other():
+    context = Context(budget=Budget(soft_tokens=600))
+    for berth in range(30):
+        said = f"Berth {berth} is free for ships of {berth * 7} metres. " * 4
+        context.add({"role": "user", "content": said})
+        context.add({"role": "assistant", "content": "Noted. " * 30})
+    context.prompt("Go on.")
+    left_out = conversation(context.left_out)
+    ir = hydrate("which berth is for ships of 21 metres?", left_out, timeout=None)
+    best = max(ir.sections, key=lambda section: section.relevance)
+    assert "Berth 3 is free" in best.content and ir.meta.degraded == ()
+    with pytest.raises(InvalidArgumentError, match=r"pass a function, such as context\.left_out"):
+        conversation(context)

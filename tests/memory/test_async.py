@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from rehydrate import Embedder, Memory
-from rehydrate.errors import StoreClosedError
+from rehydrate.errors import InvalidArgumentError, StoreClosedError
 from tests.memory.plain import PlainStore
 from tests.sizes import PATIENCE_SECONDS
 
@@ -61,6 +61,15 @@ async def test_leaving_the_context_closes_the_memory(opened: Any):
         await memory.aadd("x")
     with pytest.raises(StoreClosedError):
         await memory.asearch("x")
+
+
+async def test_opening_has_a_twin_that_takes_the_same(tmp_path: Path):
+    assert inspect.signature(Memory.aopen) == inspect.signature(Memory.open)
+    async with await Memory.aopen(tmp_path / "m.db", namespace="a", redact=False) as memory:
+        assert memory.redactor is None
+        await memory.aadd("x")
+    with pytest.raises(InvalidArgumentError, match="index_bytes"):
+        await Memory.aopen(tmp_path / "m.db", index_bytes=0)
 
 
 async def test_leaving_the_context_in_a_cancelled_task_closes_it_too(opened: Any):

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.agent.model import Reply, check_compiled_for
 from rehydrate.agent.sdk import SdkModel
-from rehydrate.agent.sdk_answers import (
-    EventStream,
-    malformed_as_provider_errors,
-    unreadable_answer,
-)
+from rehydrate.agent.sdk_answers import EventStream, malformed_as_provider_errors, unreadable_answer
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import COMPACTION_BETA, CompiledPrompt, ProviderSummary
 
@@ -91,9 +87,14 @@ class AnthropicModel(SdkModel):
         self._must_stream = max_tokens > _MAX_UNSTREAMED_TOKENS
 
     def _make_client(self) -> Any:
+        """Return a client. A server of your own may need no key, but the SDK insists on one."""
         from anthropic import AsyncAnthropic
 
-        return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
+        client = AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
+        given = client.api_key or client.auth_token or getattr(client, "credentials", None)
+        if self._base_url and not given:
+            client.api_key = "none"
+        return client
 
     def _resource(self, client: Any, arguments: Mapping[str, Any]) -> Any:
         return client.beta.messages if "betas" in arguments else client.messages

@@ -147,7 +147,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
     from rehydrate.prompt.request import ContextRequest
 
     system, tools = system_and_tools(body)
-    with opened_memory(options) as memory:
+    with opened_memory(options, read_only=True) as memory:
         sources = [*([memory] if memory is not None else ()), *(options.knowledge or ())]
         return hydrate(
             ContextRequest(options.query or "", budget=_budget(options)),

@@ -223,8 +223,8 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     rows = [
         ("items", f"{stats.items:,}", _share_of_limit(stats.items, limits.max_items)),
         ("  hot", f"{stats.hot:,}", "in every turn"),
-        ("  warm", f"{stats.warm:,}", "loaded by name"),
-        ("  cold", f"{stats.cold:,}", "only searched for"),
+        ("  warm", f"{stats.warm:,}", "found by what a turn is about"),
+        ("  cold", f"{stats.cold:,}", "found when asked for"),
         ("links", f"{stats.links:,}", ""),
         ("held", size(stats.held_bytes), _share_of_limit(stats.held_bytes, limits.max_bytes)),
         ("index", size(stats.index_bytes), pending if stats.pending else ""),

@@ -268,8 +268,10 @@ ARCHIVE = option(
 
 
 @contextmanager
-def opened_memory(options: argparse.Namespace) -> Iterator[Memory | None]:
-    """Yield the memory that the options name, or None."""
+def opened_memory(
+    options: argparse.Namespace, *, read_only: bool = False
+) -> Iterator[Memory | None]:
+    """Yield the memory that the options name, or None. Only one that may be written is made."""
     if options.memory is None:
         for name in ("namespace", "archive"):
             if getattr(options, name, None):
@@ -282,5 +284,6 @@ def opened_memory(options: argparse.Namespace) -> Iterator[Memory | None]:
         raise Failure("--memory needs --namespace NAME: whose memories are meant")
     from rehydrate.memory.memory import Memory
 
-    with Memory.open(options.memory, namespace=options.namespace) as memory:
+    namespace = options.namespace
+    with Memory.open(options.memory, namespace=namespace, read_only=read_only) as memory:
         yield memory

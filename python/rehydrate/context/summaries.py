@@ -120,6 +120,9 @@ MIN_TOKENS = 400
 SUMMARY = "[compacted history summary]"
 """The first line of a summary that takes the place of messages."""
 _ACKNOWLEDGED = "Acknowledged."
+_ALTERNATING = ("bedrock", "gemini")
+"""Formats in which a message of the user's goes with the assistant's before it: no tail can begin
+with a user turn, so it begins with the assistant."""
 
 
 class CompactedHistory(NamedTuple):
@@ -146,8 +149,9 @@ def compact_history(
 ) -> CompactedHistory:
     """Replace the head of a conversation by a summary; the last ``keep_last`` messages stay.
 
-    The tail grows back until it begins with a plain user turn and splits no tool pair; if it
-    then is the whole conversation, nothing changes. ``writer`` is as in `BackgroundCompaction`. A
+    The tail grows back until it begins with a plain user turn (Converse's and Gemini's with the
+    assistant, since roles alternate there) and splits no tool pair; if it then is the whole
+    conversation, nothing changes. ``writer`` is as in `BackgroundCompaction`. A
     failed, empty or malformed summary never deletes history: the context store takes its place.
     System messages stay in front. ``max_tokens`` is the size of the summary, by default 4% of what
     it replaces.
@@ -170,15 +174,19 @@ def compact_history(
     entries = list(messages)
     conversation, read = formats.read(tuple(entries), format)
     name = conversation.format
+    counts = entry_tokens(conversation, len(entries))
+    by_index = {message.index: message for message in conversation.messages}
     parts = _native.head_and_tail(conversation, keep_last)
+    if parts is None and name in _ALTERNATING:
+        begin = _native.first_kept(conversation, keep_last, counts, 0) or 0
+        before = [i for i, each in by_index.items() if i < begin and each.role != "system"]
+        parts = (begin, before) if before else None
     if parts is None:
         return CompactedHistory(entries, "", 0)
     start, head = parts
-    by_index = {message.index: message for message in conversation.messages}
     said = [by_index[index] for index in head]
     store = ContextStore()
     store.update(said)
-    counts = entry_tokens(conversation, len(entries))
     tokens = sum(counts[index] for index in head)
     size = max(int(SIZE * tokens), MIN_TOKENS) if max_tokens is None else max_tokens
     markdown = store.render(size, conversation=conversation, visible=range(start, len(entries)))

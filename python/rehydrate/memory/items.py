@@ -17,7 +17,7 @@ from rehydrate._text import warn_once
 from rehydrate.errors import InvalidArgumentError
 
 Tier = Literal["hot", "warm", "cold"]
-"""hot: in every turn. warm: loaded by name. cold: found only by search."""
+"""hot: in every turn. warm: found by what a turn is about. cold: found only when asked for."""
 
 NamedFusion = Literal["calibrated", "weighted", "reciprocal_rank"]
 Fusion = NamedFusion | tuple[float, float, float]

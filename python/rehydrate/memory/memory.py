@@ -147,6 +147,33 @@ class Memory(Closing):
         )
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
+    @classmethod
+    async def aopen(
+        cls,
+        path: str | PathLike[str],
+        *,
+        namespace: str | None = None,
+        embedder: Any = "auto",
+        redact: bool | Redactor = True,
+        limits: MemoryLimits = MemoryLimits(),  # noqa: B008  it is frozen
+        index_bytes: int = INDEX_BYTES,
+        vectors: VectorIndex = "auto",
+        read_only: bool = False,
+        language: str | None = None,
+    ) -> Self:
+        """`open` for asyncio and trio, with the same arguments, result and errors."""
+        return await stored(cls.open)(
+            path,
+            namespace=namespace,
+            embedder=embedder,
+            redact=redact,
+            limits=limits,
+            index_bytes=index_bytes,
+            vectors=vectors,
+            read_only=read_only,
+            language=language,
+        )
+
     def within(self, namespace: str) -> Self:
         """Return the same memory confined to a namespace: it refuses calls for another. Closing it
         does not close the store."""

@@ -16,7 +16,9 @@ from rehydrate._native import EventDecoder
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel, sdk
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
 from tests.agent.models.fake_transport import FakeTransport, ask, events, openai, prompt
+from tests.agent.models.test_anthropic import TEXT, message
 from tests.agent.models.test_openai_chat import chunks
+from tests.provider.loopback import LoopbackServer, json_answer
 
 COMPLETION = {
     "id": "chatcmpl-1",
@@ -149,6 +151,29 @@ def test_a_server_of_ones_own_needs_no_key_and_gets_the_one_of_the_environment(m
         ask(OpenAIChatModel("m", base_url=url), prompt("openai_chat"))
         ask(OpenAIChatModel("m", base_url=url, api_key="given"), prompt("openai_chat"))
         assert server.keys == ["Bearer none", "Bearer from-env", "Bearer given"]
+
+
+def test_a_server_that_speaks_anthropics_api_needs_no_key_either(monkeypatch, tmp_path):
+    keys = []
+
+    def answer(_method, _path, headers, _body):
+        keys.append(headers["authorization"])
+        return json_answer(200, message([TEXT]))
+
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Anthropic's SDK keeps who is logged in
+    server = LoopbackServer(answer)
+    server.start()
+    try:
+        url = f"http://127.0.0.1:{server.port}"
+        assert ask(AnthropicModel("m", base_url=url), prompt("anthropic")).text == TEXT["text"]
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "from-env")
+        ask(AnthropicModel("m", base_url=url), prompt("anthropic"))
+        ask(AnthropicModel("m", base_url=url, api_key="given"), prompt("anthropic"))
+    finally:
+        server.stop()
+    assert keys == ["Bearer none", "Bearer from-env", "Bearer given"]
 
 
 @pytest.mark.parametrize(

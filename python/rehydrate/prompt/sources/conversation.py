@@ -15,6 +15,7 @@ from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
 from rehydrate import _native
+from rehydrate._check import check_methods
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import Passages
 from rehydrate.compact.signals import Deadline, model_vectors
@@ -48,7 +49,7 @@ for 3,150 tokens; 0.1 brings no more for 3,400 (`benches/python/needles.py`)."""
 
 
 def conversation(
-    hidden: Hidden,
+    hidden: Hidden | HiddenEntries,
     *,
     name: str = "conversation",
     limit: int = LIMIT,
@@ -60,6 +61,8 @@ def conversation(
 ) -> HydrationSource:
     """Return a source of the messages that match the query, unchanged and in their order.
 
+    ``hidden`` returns the messages and their times, as `Context.left_out` does.
+
     A call and its results are one section. With a `time_range` only messages of that time match; if
     none of them matches the query, all of them do. The best units are taken until their tokens
     reach ``max_tokens``; each counts a quarter of it at most, since the caller may take a part of a
@@ -69,11 +72,14 @@ def conversation(
     most ``embedder_timeout`` seconds. ``place`` names an entry of another conversation by its
     index; reading those may take a while.
     """
+    if not isinstance(hidden, Hidden):
+        check_methods("hidden", hidden, "__call__", "pass a function, such as context.left_out")
+    entries = hidden if isinstance(hidden, Hidden) else Hidden(hidden)
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
 
     def run(request: SourceRequest) -> Found:
-        read = hidden.read()
+        read = entries.read()
         history, times, units = read.history, read.times, read.units
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
