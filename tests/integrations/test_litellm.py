@@ -162,6 +162,15 @@ def test_a_request_without_messages_that_can_be_read_goes_on() -> None:
         ({"litellm_metadata": {"thread_id": 7}, "user": "alice"}, "7"),
         ({"litellm_session_id": "s", "user": "alice"}, "s"),
         ({"user": "alice", "metadata": {"trace_id": "r-1"}}, "alice"),
+        (
+            {
+                "metadata": {"session_id": "r-1"},
+                "litellm_session_id": "r-1",
+                "litellm_trace_id": "r-1",
+                "user": "alice",
+            },
+            "alice",
+        ),
         ({"metadata": None}, ""),
     ],
 )
