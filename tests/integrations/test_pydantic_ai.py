@@ -443,6 +443,14 @@ def test_what_a_prompt_shows_in_part_is_a_changed_copy() -> None:
     assert MESSAGES[2].parts[0].content == "found"
 
 
+def test_an_error_that_is_cut_is_marked_once() -> None:
+    failed = ToolReturnPart("lookup", "broken " * 900, tool_call_id="c1", outcome="failed")
+    (entry,) = entries = CODEC.entries_of([ModelRequest([failed])])
+    cut = {"content": entry.chat["content"][:6]}
+    (made,) = CODEC.picked([ModelRequest([failed])], entries, shown_of(entries, 0, e0=cut))
+    assert made.parts[0].model_response_str() == '{"error":"broken"}'
+
+
 def test_thinking_that_a_prompt_drops_is_dropped() -> None:
     shown = shown_of(CODEC.entries_of(MESSAGES), 2)
     for key in ("thinking_blocks", "reasoning_content"):

@@ -229,7 +229,8 @@ def _request_part(part: Any) -> dict[str, Any]:
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
     if isinstance(part, ToolReturnPart):
-        text = _written(part.model_response_str, part.content)
+        # Each model marks an error as its provider does.
+        text = _written(lambda: part.model_response_str(wrap_if_error=False), part.content)
         content: Any = [text_part(text), *map(_media, part.files)] if part.files else text
         return result_of(part.tool_call_id, content)
     kind = part.part_kind
