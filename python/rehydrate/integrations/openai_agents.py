@@ -122,11 +122,10 @@ class RehydrateFilter(Adapter):
 def _offered(agent: Agent[Any]) -> Iterator[tuple[str, str | None, Any]]:
     """Yield the name, the description and the parameters of each function that an agent's model is
     offered. A tool that loads when it is searched for is not there yet."""
-    from agents import Handoff
+    from agents import FunctionTool, Handoff
 
     for tool in agent.tools:
-        is_hidden = getattr(tool, "defer_loading", False) or not getattr(tool, "is_enabled", True)
-        if hasattr(tool, "params_json_schema") and not is_hidden:
+        if isinstance(tool, FunctionTool) and tool.is_enabled and not tool.defer_loading:
             yield tool.name, tool.description, tool.params_json_schema
     for server in agent.mcp_servers:
         chosen = getattr(server, "tool_filter", None)

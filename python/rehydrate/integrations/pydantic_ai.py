@@ -144,11 +144,13 @@ class _Messages(Codec[ModelMessage]):
         lasting = _lasting(messages, entries)
         missing = sorted(lasting - {each.index for each in shown})
         made: list[Shown] = []
-        for index, chat in shown:
-            while missing and index is not None and missing[0] < index:
+        for each in shown:
+            while missing and each.index is not None and missing[0] < each.index:
                 made.append(_whole(missing.pop(0), entries))
-            is_cut = index in lasting and chat["role"] == "tool"
-            made.append(_whole(index, entries) if is_cut else Shown(index, chat))
+            if each.index in lasting and each.message["role"] == "tool":
+                made.append(_whole(each.index, entries))
+            else:
+                made.append(each)
         made += [_whole(index, entries) for index in missing]
         first = next((n for n, each in enumerate(made) if each.message["role"] != "system"), 0)
         if lasting and made[first].message["role"] == "assistant":
@@ -164,9 +166,10 @@ _LASTING = frozenset({"tool-search", "capability-load"})
 def _lasting(messages: Sequence[ModelMessage], entries: Sequence[Entry]) -> set[int]:
     """Return the indices of the entries of exchanges by which tools were found or loaded."""
     is_of = [any(getattr(p, "tool_kind", "") in _LASTING for p in m.parts) for m in messages]
-    calls: set[str] = set()
-    found = set[int]()
-    for index, entry in enumerate(entries) if any(is_of) else ():
+    calls, found = set[str](), set[int]()
+    if not any(is_of):
+        return found
+    for index, entry in enumerate(entries):
         if entry.part is None and is_of[entry.message]:
             calls.update(call["id"] for call in entry.chat.get("tool_calls") or ())
         elif entry.chat.get("tool_call_id") not in calls:
