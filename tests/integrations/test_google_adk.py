@@ -8,6 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 import anyio
@@ -26,10 +27,10 @@ with warnings.catch_warnings():
     from google.adk.models import BaseLlm, LlmRequest, LlmResponse
     from google.adk.runners import InMemoryRunner
     from google.genai import types
-    from pydantic import Field
+    from pydantic import BaseModel, Field
 
 from rehydrate.integrations.adapter import Scope
-from rehydrate.integrations.google_adk import RehydratePlugin, _content
+from rehydrate.integrations.google_adk import RehydratePlugin, _content, _parted
 from tests.integrations import harbour
 from tests.integrations.agent_laws import AgentLaws, Script, Seen, Talked, lookup
 from tests.provider import StrictProvider
@@ -227,6 +228,53 @@ def test_a_tool_of_the_same_name_stays_the_agents() -> None:
 
     talk = Talk(Scripted(respond=respond), RehydratePlugin(), tools=[request_context])
     assert talk.run("Hello.") == "the master's answer"
+
+
+def test_a_static_instruction_with_a_file_stays_at_the_head_as_it_is() -> None:
+    steps = count()
+    model, plugin = Scripted(respond=two_calls), RehydratePlugin(budget=BUDGET)
+    talk = Talk(
+        model,
+        plugin,
+        static_instruction=content("user", text("Be brief."), IMAGE),
+        instruction=lambda _: f"Step {next(steps)}.",
+    )
+    talk.run(*map(harbour.question, range(8)))
+    assert all(seen[0].parts[-1] == IMAGE for seen in model.seen)
+    assert all(f"Step {n}." in seen[1].parts[0].text for n, seen in enumerate(model.seen))
+    assert 0 < plugin.report.compactions < 5
+    assert plugin.report.new == 2
+
+
+def test_a_callback_that_changes_contents_begins_no_new_context() -> None:
+    def mask(callback_context: Any, llm_request: LlmRequest) -> None:
+        for part in [part for each in llm_request.contents for part in each.parts]:
+            part.text = part.text and part.text.replace("Question", "Q.")
+
+    model, plugin = Scripted(respond=two_calls), RehydratePlugin(budget=BUDGET)
+    Talk(model, plugin, before_model_callback=mask).run(*map(harbour.question, range(8)))
+    assert "Question" not in str(model.sent)
+    assert plugin.report.new == 2
+    assert 0 < plugin.report.compactions < 5
+
+
+class Berth(BaseModel):
+    number: int
+
+
+def test_an_agent_with_a_schema_and_no_functions_gets_none() -> None:
+    def berth(request: LlmRequest) -> list[types.Part]:
+        return [text('{"number": 4}')]
+
+    for tools, offered in (([], 0), ([lookup], 2)):
+        model = Scripted(respond=berth)
+        Talk(model, RehydratePlugin(), tools=tools, output_schema=Berth).run("Hello.")
+        assert len({"request_context", "fetch_whole"} & set(model.tools)) == offered
+
+
+def test_a_task_that_no_event_has_begins_the_conversation() -> None:
+    task = content("user", text('{"berth": 4}'))
+    assert _parted([task], []) == ([task], [])
 
 
 # --------------------------------------------------------------------------------------- contents

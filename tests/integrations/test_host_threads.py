@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,20 @@ def test_a_conversation_that_begins_as_another_one_does_not_see_it() -> None:
     assert ada.thread.report.compactions > 0
     assert "word for word" in ada.thread.answer("request_context", query, "c1")
     assert "Nothing was found" in threads.answer(ada, "request_context", query, "c2")
+
+
+def test_a_hook_that_changes_messages_in_place_leaves_the_conversation_its_thread() -> None:
+    threads, used = PrefixThreads(chat), set[int]()
+    for passed in lists(said(40)):
+        fresh = deepcopy(passed)  # as a gateway reads them
+        prompted = threads.prompt(fresh)
+        assert all(each.message is fresh[each.index] for each in prompted.shown if each.index)
+        used.add(id(prompted.thread))
+        for message in prompted.messages:
+            message["content"] = "<masked>"
+    assert len(used) == 1
+    assert not prompted.thread.report.is_rebuilt
+    assert "masked" not in json.dumps(prompted.thread.context.history)
 
 
 def test_arguments_of_a_call_may_be_json_and_wrong() -> None:

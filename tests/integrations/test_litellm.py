@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from rehydrate import Budget
 
@@ -162,11 +163,36 @@ def test_a_request_without_messages_that_can_be_read_goes_on() -> None:
         ({"litellm_metadata": {"thread_id": 7}, "user": "alice"}, "7"),
         ({"litellm_session_id": "s", "user": "alice"}, "s"),
         ({"user": "alice", "metadata": {"trace_id": "r-1"}}, "alice"),
+        (
+            {
+                "metadata": {"session_id": "r-1"},
+                "litellm_session_id": "r-1",
+                "litellm_trace_id": "r-1",
+                "user": "alice",
+            },
+            "alice",
+        ),
         ({"metadata": None}, ""),
     ],
 )
 def test_what_names_a_conversation(request_: Mapping[str, Any], thread: str) -> None:
     assert scope_of({"model": "m", **request_}, "key") == Scope("m", thread, "key")
+
+
+def test_what_is_sent_besides_the_messages_counts() -> None:
+    class Berth(BaseModel):
+        """A place for a ship."""
+
+        number: int
+
+    def tokens(**more: Any) -> int:
+        hook = RehydrateProxyHook()
+        call = {"model": "m", "messages": [{"role": "user", "content": "Hello."}], **more}
+        asyncio.run(hook.async_pre_call_hook(None, None, call, "acompletion"))
+        return hook.report.tokens
+
+    assert tokens(response_format=Berth) > tokens() + 20
+    assert tokens(functions=[LOOKUP["function"]]) > tokens() + 20
 
 
 def test_clients_with_other_keys_share_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rehydrate.context import Threads
 
 pytest.importorskip("agents", reason="openai-agents is not installed")
 
+import mcp
 import openai
 from agents import (
     Agent,
@@ -24,8 +26,12 @@ from agents import (
     Runner,
     SQLiteSession,
     function_tool,
+    handoff,
 )
+from agents.mcp import MCPServer
 from agents.memory import Session, SessionSettings
+from agents.testing import ScriptedModel, assistant_message
+from pydantic import BaseModel
 
 from rehydrate.integrations.openai_agents import (
     RehydrateFilter,
@@ -296,6 +302,95 @@ def test_a_name_that_cannot_be_read_sends_the_items_as_they_are() -> None:
         provider, _, answers = run(harbour.reply, ["Hello."], rehydrate)
     assert len(answers) == 1
     assert provider.refusals == []
+
+
+class Books(MCPServer):
+    """A server of tools, whose list the run has fetched."""
+
+    name = "books"
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.tool_filter = {"blocked_tool_names": ["burn"]}
+        schema = {"type": "object", "properties": {}}
+        self._tools = [
+            mcp.types.Tool(name=name, description=f"about {name}", inputSchema=schema)
+            for name in names
+        ]
+
+    @property
+    def cached_tools(self) -> Any:
+        return self._tools
+
+    async def connect(self) -> None: ...
+    async def cleanup(self) -> None: ...
+    async def list_tools(self, *_: Any, **__: Any) -> Any:
+        return self._tools
+
+    async def call_tool(self, *_: Any, **__: Any) -> Any: ...
+    async def list_prompts(self) -> Any: ...
+    async def get_prompt(self, *_: Any) -> Any: ...
+
+
+class Berth(BaseModel):
+    """A place for a ship."""
+
+    number: int
+
+
+def test_all_that_the_model_is_offered_counts() -> None:
+    second = Agent(name="second", handoff_description="knows tides")
+    third = handoff(Agent(name="third"), tool_description_override="knows storms")
+    hidden = function_tool(lookup, name_override="hidden", is_enabled=False)
+    later = function_tool(lookup, name_override="later", defer_loading=True)
+    agent = Agent(
+        name="harbour",
+        tools=[function_tool(lookup), hidden, later],
+        mcp_servers=[Books("pages", "burn")],
+        handoffs=[second, third],
+        output_type=Berth,
+    )
+    sent: list[str] = []
+
+    class Filter(RehydrateFilter):
+        def _sent(self, data: Any) -> list[str]:
+            sent[:] = super()._sent(data)
+            return sent
+
+    rehydrate = Filter()
+    model = ScriptedModel([[assistant_message('{"number": 4}')]])
+    asyncio.run(Runner.run(agent, "Hello.", run_config=replace(config_of(rehydrate), model=model)))
+    text = "".join(sent)
+    for part in ("about pages", "knows tides", "knows storms", "A place for a ship", "books"):
+        assert part in text, part
+    for part in ("burn", "hidden", "later"):
+        assert part not in text, part
+    assert rehydrate.report.failure == ""
+    assert rehydrate.report.tokens > 200
+
+
+def test_a_run_whose_filter_failed_asks_nothing_of_the_run_before_it() -> None:
+    rehydrate = RehydrateFilter(thread=lambda data: {"alice": "a"}[data.context])
+
+    def respond(body: Any, wire: str) -> ScriptedReply:
+        said = harbour.since_user(body)
+        if "bob" in harbour.text_of(said[0]) and len(said) == 1:
+            return ScriptedReply("", calls=(Call("request_context", {"query": "berth"}),))
+        return harbour.reply(body, wire)
+
+    async def go(provider: StrictProvider) -> Any:
+        async with agent_of(provider, rehydrate) as agent:
+            for user in ("alice", "bob"):
+                said = f"{user}: which berth is free?"
+                result = await Runner.run(
+                    agent, said, context=user, run_config=config_of(rehydrate)
+                )
+        return result.to_input_list()
+
+    with StrictProvider(respond) as provider, pytest.warns(RehydrateWarning):
+        items = asyncio.run(go(provider))
+    (output,) = [item["output"] for item in items if "output" in item]
+    assert "there is nothing to ask" in output
 
 
 # ------------------------------------------------------------------------------------------ session

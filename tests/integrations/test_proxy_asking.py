@@ -353,3 +353,25 @@ def test_the_plan_that_was_stored_last_counts(tmp_path: Path) -> None:
         for count in (1, 2):
             Kept(threads).keep("s", Plan(b"1", count, (0,), 0), "openai_chat")
         assert Kept(threads).plan("s", [b"1"]).count == 2
+
+
+@pytest.mark.parametrize("more", [{"background": True}, {"functions": [{"name": "look"}]}])
+def test_a_request_whose_reply_would_be_another_one_is_not_asked(more: dict[str, Any]) -> None:
+    shortener = Shortener(budget_tokens=3_000, asks_back=True)
+    said = [{"role": "user", "content": harbour.words(str(n), 300)} for n in range(40)]
+    for given, asks in (({}, True), (more, False)):
+        body = json.dumps({"model": "gpt-5.1", "input": said, **given}).encode()
+        outcome = shortener.shorten("openai_responses", body, key="k")
+        assert outcome.body is not None
+        assert (outcome.asking is not None) == asks
+        assert (b"request_context" in outcome.body) == asks
+
+
+def test_functions_and_a_schema_count() -> None:
+    def before(**more: Any) -> int:
+        body = {"model": "gpt-5.1", "messages": [{"role": "user", "content": "Hello."}], **more}
+        return Shortener().shorten("openai_chat", json.dumps(body).encode(), key="k").before
+
+    schema = {"name": "berth", "description": harbour.words("berth", 300)}
+    assert before(functions=[schema]) > before() + 200
+    assert before(response_format={"type": "json_schema", "json_schema": schema}) > before() + 200

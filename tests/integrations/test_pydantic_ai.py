@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,10 @@ from rehydrate import Budget, compact_context, count_tokens
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
 
-from pydantic_ai import Agent
+from pydantic import BaseModel
+from pydantic_ai import Agent, NativeOutput, Tool
+from pydantic_ai.capabilities import Hooks, ModelFallback
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     BinaryContent,
     CompactionPart,
@@ -30,9 +34,12 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    ToolSearchCallPart,
+    ToolSearchReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.profiles.google import GoogleModelProfile
 
 from rehydrate.integrations.pydantic_ai import (
     CODEC,
@@ -149,6 +156,135 @@ class TestAgent(AgentLaws):
         parts = [part for message in history for part in message.parts]
         kept = "".join(str(getattr(part, "content", "")) for part in parts)
         return Talked(str(result.output), ours.report, kept, offered)
+
+
+def test_tools_that_were_found_stay_there() -> None:
+    """The framework reads which tools there are from the messages that are sent."""
+    offered: list[set[str]] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        assert faults(messages) == []
+        offered.append({each.name for each in info.function_tools})
+        number = len(offered)
+        if number == 1:
+            return ModelResponse([ToolCallPart("search_tools", {"queries": ["look"]})])
+        if isinstance(messages[-1].parts[-1], ToolReturnPart) and number > 2:
+            return ModelResponse([TextPart(f"Answer: {harbour.words(f'a{number}', 40)}")])
+        return ModelResponse([ToolCallPart("look", {"query": f"b{number}"})])
+
+    def look(query: str) -> str:
+        return harbour.looked_up(query)
+
+    rehydrate = RehydrateCapability(budget=Budget(soft_tokens=800))
+    agent = Agent(
+        FunctionModel(model), capabilities=[rehydrate], tools=[Tool(look, defer_loading=True)]
+    )
+    history: list[ModelMessage] = []
+    for turn in range(TURNS):
+        history = run(agent, harbour.question(turn), message_history=history).all_messages()
+    assert rehydrate.report.compactions > 3
+    assert rehydrate.report.failure == ""
+    assert all("look" in each for each in offered[1:])
+
+
+def test_a_search_for_tools_is_sent_whole_whatever_a_prompt_shows_of_it() -> None:
+    found = ToolSearchReturnPart(content={"discovered_tools": [{"name": "a", "description": None}]})
+    search = ToolSearchCallPart(args={"queries": ["a"]}, tool_call_id=found.tool_call_id)
+    messages: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("Go on.")]),
+        ModelResponse([ThinkingPart("A tool?", signature="c2ln"), search]),
+        ModelRequest([found, UserPromptPart("And?")]),
+    ]
+    entries = CODEC.entries_of(messages)
+    for shown in (shown_of(entries, 3), shown_of(entries, 0, 1, 2, 3, e2={"content": "{..."})):
+        *_, asked, answered = CODEC.picked(messages, entries, shown)
+        assert asked.parts[-1] is search
+        assert answered is messages[2]
+    first, asked, _ = CODEC.picked(messages, entries, shown_of(entries, 3))
+    assert isinstance(first, ModelRequest)
+    assert asked.parts == [search]
+
+
+def test_a_model_that_another_one_stands_in_for_asks_back() -> None:
+    def broken(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(500, "first")
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            return ModelResponse([TextPart(str(last.content))])
+        return ModelResponse([ToolCallPart("request_context", {"query": "the tide"})])
+
+    second = ModelFallback(FunctionModel(model, model_name="second"))
+    first = FunctionModel(broken, model_name="first")
+    agent = Agent(first, capabilities=[second, RehydrateCapability()])
+    answer = run(agent, "When is the tide?").output
+    assert "Nothing was found" in answer, answer
+
+
+def test_a_request_that_another_capability_changed_is_asked_about() -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            return ModelResponse([TextPart(str(last.content))])
+        return ModelResponse([ToolCallPart("request_context", {"query": "the tide"})])
+
+    async def described(ctx: Any, request_context: Any) -> Any:
+        request = ModelRequest([UserPromptPart("When is the tide? (A picture of the quay.)")])
+        return replace(request_context, messages=[request, *request_context.messages[1:]])
+
+    hooks = Hooks(prepare_model_request=described)
+    agent = Agent(FunctionModel(model), capabilities=[hooks, RehydrateCapability()])
+    answer = run(agent, ["When is the tide?", IMAGE]).output
+    assert "Nothing was found" in answer, answer
+
+
+class Berth(BaseModel):
+    """A place for a ship."""
+
+    number: int
+
+
+def test_what_is_offered_counts_and_what_is_hidden_does_not() -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([TextPart('{"number": 4}')])
+
+    def look(query: str) -> str:
+        return query
+
+    about = harbour.words("about", 400)
+    Berth.__doc__ = about
+
+    def tokens(**options: Any) -> int:
+        rehydrate = RehydrateCapability()
+        run(Agent(FunctionModel(model), capabilities=[rehydrate], **options), "Hello.")
+        return rehydrate.report.tokens
+
+    plain = tokens()
+    assert tokens(tools=[Tool(look, description=about)]) > plain + 350
+    assert tokens(tools=[Tool(look, description=about, defer_loading=True)]) < plain + 350
+    assert tokens(output_type=NativeOutput(Berth)) > plain
+
+
+@pytest.mark.parametrize("output", [NativeOutput(Berth), str])
+def test_gemini_2_gets_no_functions_beside_its_own_tools_or_a_schema(output: Any) -> None:
+    offered: list[str] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        offered[:] = [each.name for each in info.function_tools]
+        return ModelResponse([TextPart('{"number": 4}')])
+
+    for takes_both in (True, False):
+        profile = GoogleModelProfile(
+            supports_json_schema_output=True, google_supports_tool_combination=takes_both
+        )
+        agent = Agent(
+            FunctionModel(model, profile=profile),
+            capabilities=[RehydrateCapability()],
+            output_type=output,
+        )
+        run(agent, "Hello.")
+        assert bool(offered) == (takes_both or output is str)
 
 
 # --------------------------------------------------------------------------------------- messages
@@ -305,6 +441,14 @@ def test_what_a_prompt_shows_in_part_is_a_changed_copy() -> None:
     assert made[2].parts[0].tool_call_id == "c1"
     assert [part.content for part in made[3].parts] == ["Four.", "Or"]
     assert MESSAGES[2].parts[0].content == "found"
+
+
+def test_an_error_that_is_cut_is_marked_once() -> None:
+    failed = ToolReturnPart("lookup", "broken " * 900, tool_call_id="c1", outcome="failed")
+    (entry,) = entries = CODEC.entries_of([ModelRequest([failed])])
+    cut = {"content": entry.chat["content"][:6]}
+    (made,) = CODEC.picked([ModelRequest([failed])], entries, shown_of(entries, 0, e0=cut))
+    assert made.parts[0].model_response_str() == '{"error":"broken"}'
 
 
 def test_thinking_that_a_prompt_drops_is_dropped() -> None:

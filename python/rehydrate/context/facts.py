@@ -167,10 +167,9 @@ class ContextFacts:
         """Return with how many of its entries, those from the index ``since`` on, a list begins."""
         return self._thread.entries.shared_with(entries, since, same)
 
-    def as_added(self, index: int, shown: Any) -> Any:
-        """Return the object added at an index if all of it is shown, else its shown form."""
-        entries = self._thread.entries
-        return entries.added_at(index) if shown is entries.at(index) else shown
+    def is_whole(self, index: int, shown: Any) -> bool:
+        """Return whether this is all of the entry at an index, not a part of it."""
+        return shown is self._thread.entries.at(index)
 
     def why(self, what: Any) -> Why:
         """Return whether the last prompt shows something, how much of it, and why.

@@ -253,10 +253,6 @@ class Entries:
         """Return the entry at an index."""
         return self._dicts[index]
 
-    def added_at(self, index: int) -> Any:
-        """Return the entry at an index as it was added, an SDK's object as itself."""
-        return self._entries[index]
-
     def time_at(self, index: int) -> datetime:
         """Return the time of the entry at an index."""
         return datetime.fromtimestamp(self._times[index], UTC)

@@ -190,7 +190,9 @@ class PrefixThreads:
     aanswer = computed(answer)
 
     def _thread(self, scope: Hashable) -> HostThread:
-        return HostThread(lambda: self._make(scope), asks_back=self._asks_back, same=self._same)
+        return HostThread(
+            lambda: self._make(scope), asks_back=self._asks_back, same=self._same, copies=True
+        )
 
     def _note(self, scope: Hashable, thread: HostThread) -> None:
         """Keep the thread as the last used; one that failed knows nothing, and is not kept."""
@@ -276,10 +278,9 @@ def passing_through() -> Iterator[None]:
         warn_passed_through(safe_error_text(error, "rehydrate"))
 
 
-def tool_text(tool: Any, parameters: Any) -> str:
+def tool_text(name: str, description: str | None, parameters: Any) -> str:
     """Return a host's tool as its model reads it, to be counted."""
-    shown = {"name": tool.name, "description": tool.description, "parameters": parameters}
-    return compact_json(shown)
+    return compact_json({"name": name, "description": description, "parameters": parameters})
 
 
 def context_of(options: Mapping[str, Any], **fixed: Any) -> Context:

@@ -26,7 +26,7 @@ from rehydrate.integrations.host_thread import HostReport, HostThread, Rehydrate
 try:
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
-    from google.genai.types import Content, FunctionDeclaration
+    from google.genai.types import Content, FunctionDeclaration, GenerateContentConfig
 except ImportError:
     raise MissingPackageError("rehydrate[google-adk]", "brings Google's ADK") from None
 
@@ -74,16 +74,22 @@ class RehydratePlugin(Adapter, BasePlugin):
     async def _prompt(
         self, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> list[Content]:
-        lasting, passing = _parted(llm_request.contents, callback_context.session.events)
-        texts = [part.text or "" for _, each in passing for part in each.parts or ()]
+        head = getattr(llm_request, "_static_instruction_prefix_end_index", None) or 0
+        static, contents = llm_request.contents[:head], llm_request.contents[head:]
+        lasting, passing = _parted(contents, callback_context.session.events)
+        beside = [*static, *[each for _, each in passing]]
+        texts = [part.text or "" for each in beside for part in each.parts or ()]
         scope = _scope(callback_context, llm_request)
         prompted, shown = await self._aprompted(lasting, scope, [*_sent(llm_request), *texts])
-        made = list(map(_content, shown))
+        # The thread keeps the new ones, and a later callback may change what is sent.
+        new = set(map(id, lasting[len(lasting) - prompted.thread.report.new :]))
+        made = [each.model_copy(deep=True) if id(each) in new else _content(each) for each in shown]
         for after, content in passing:
             made.insert(max(len(made) - after, 0), content)
-        tools = [_AskingTool(each, prompted.thread) for each in self._definitions]
-        llm_request.append_tools([t for t in tools if t.name not in llm_request.tools_dict])
-        return made
+        if _takes_functions(llm_request.config):
+            tools = [_AskingTool(each, prompted.thread) for each in self._definitions]
+            llm_request.append_tools([t for t in tools if t.name not in llm_request.tools_dict])
+        return [*static, *made]
 
 
 class _AskingTool(BaseTool):
@@ -117,6 +123,14 @@ def _scope(callback_context: CallbackContext, llm_request: LlmRequest) -> Scope:
     return Scope(str(llm_request.model or ""), place=place)
 
 
+def _takes_functions(config: GenerateContentConfig) -> bool:
+    """Return whether our functions may be added: Gemini 2 takes none beside a schema of the answer,
+    nor beside its own tools. Where the agent has functions too, they go together."""
+    tools = config.tools or []
+    is_alone = not any(getattr(each, "function_declarations", None) for each in tools)
+    return not (is_alone and (tools or config.response_schema or config.response_json_schema))
+
+
 def _sent(llm_request: LlmRequest) -> list[str]:
     """Return the texts that the model gets besides the contents: instructions and tools."""
     config = llm_request.config
@@ -146,6 +160,8 @@ def _parted(
             lasting.append(content)
         else:
             passing.append((len(lasting), content))
+    if not lasting:  # a task that another agent gave, which no event has either
+        return list(contents), []
     return lasting, [(len(lasting) - before, content) for before, content in passing]
 
 

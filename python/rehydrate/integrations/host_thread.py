@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from operator import eq
 from typing import Any, NamedTuple
@@ -73,13 +74,20 @@ class HostThread:
     """
 
     def __init__(
-        self, make: Callable[[], Context], *, asks_back: bool = False, same: Same = eq
+        self,
+        make: Callable[[], Context],
+        *,
+        asks_back: bool = False,
+        same: Same = eq,
+        copies: bool = False,
     ) -> None:
         """Take what makes an empty `Context`; with ``asks_back`` its model gets the tools of a
-        `ContextJIT`. ``same`` is for messages that cannot be compared by `==`."""
+        `ContextJIT`. ``same`` is for messages that cannot be compared by `==`. With ``copies`` it
+        keeps copies of dicts: the host, or a hook after this one, may change them in place."""
         self._make = make
         self._asks_back = asks_back
         self._same = same
+        self._copies = copies
         self._lock = WaitingLock()
         self._context: Context | None = None
         self._begins = self._count = 0
@@ -178,7 +186,7 @@ class HostThread:
             context, shared = self._begin(), 0
         context.budget = _without(self._budget, upper_bound(reserved_tokens, context.provider))
         new = messages[shared:]
-        context.add(*new)
+        context.add(*(_copied(new) if self._copies else new))
         self._count += len(new)
         compiled = context.prompt()
         usage, prefix = context.usage, context.prefix
@@ -190,7 +198,9 @@ class HostThread:
             usage.tokens + reserved_tokens,
         )
         return [
-            Shown(index, message if index is None else context.as_added(index, message))
+            Shown(index, messages[index])
+            if index is not None and context.is_whole(index, message)
+            else Shown(index, message)
             for index, message in shown_messages(compiled)
         ]
 
@@ -201,6 +211,11 @@ class HostThread:
         self._budget = context.budget
         self._jit = ContextJIT(context) if self._asks_back else None
         return context
+
+
+def _copied(messages: Sequence[Any]) -> list[Any]:
+    """Return the messages with a copy of each dict; an object of an SDK may hold anything."""
+    return [deepcopy(each) if isinstance(each, dict) else each for each in messages]
 
 
 def nothing_to_ask(name: str) -> str:

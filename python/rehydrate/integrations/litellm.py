@@ -33,6 +33,8 @@ __all__ = ["HostReport", "RehydrateHook", "RehydrateProxyHook", "RehydrateWarnin
 
 CALL_TYPES = frozenset({"completion", "acompletion"})
 """The calls whose messages are chat's."""
+_BESIDE = ("tools", "functions", "response_format")
+"""What a model reads of a request besides its messages."""
 _NAMES = ("session_id", "conversation_id", "thread_id")
 """A conversation's names in a request's metadata. A trace's id is a new one in each request."""
 
@@ -41,6 +43,8 @@ def scope_of(request: Mapping[str, Any], caller: str = "") -> Scope:
     """Return the scope of a request: its model; a session's id, else the user, else "", if the
     messages alone decide; and the ``caller``, the key or user that the gateway knows the client by.
 
+    Where the gateway made the session's id of the trace's, it is another one in each request.
+
     >>> request = {"model": "gpt-5.1", "metadata": {"session_id": "t-42"}, "user": "alice"}
     >>> scope_of(request, "key")
     Scope(model='gpt-5.1', thread='t-42', place='key')
@@ -48,7 +52,8 @@ def scope_of(request: Mapping[str, Any], caller: str = "") -> Scope:
     metadata = [request.get(name) for name in ("metadata", "litellm_metadata")]
     named = [place.get(name) for place in metadata if isinstance(place, Mapping) for name in _NAMES]
     named += [request.get("litellm_session_id"), request.get("user")]
-    thread = next((str(name) for name in named if name), "")
+    trace = request.get("litellm_trace_id")
+    thread = next((str(name) for name in named if name and name != trace), "")
     return Scope(str(request.get("model") or ""), thread, caller)
 
 
@@ -68,7 +73,8 @@ class _Hook(Adapter, CustomLogger):
         if kind not in CALL_TYPES or not isinstance(messages, list) or not messages:
             return
         with passing_through():
-            sent = [compact_json(tool) for tool in request.get("tools") or ()]
+            beside = [request.get(name) for name in _BESIDE]
+            sent = [compact_json(_plain(each)) for each in beside if each]
             scope = scope_of(request, caller)
             _, request["messages"] = await self._aprompted(messages, scope, sent)
 
@@ -100,3 +106,8 @@ def _caller(key: Any) -> str:
     """Return the proxy's name for a client: its key's hash, or else its user."""
     names = [getattr(key, name, None) for name in ("token", "api_key", "user_id")]
     return next((str(name) for name in names if name), "")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON holds it: a class that is the answer's form as its schema."""
+    return value.model_json_schema() if hasattr(value, "model_json_schema") else value

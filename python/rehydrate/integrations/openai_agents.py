@@ -11,7 +11,7 @@ The run's items and its session stay as they are. What the model gets is made fr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from os import PathLike
@@ -21,6 +21,7 @@ from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.workers import STORING
 from rehydrate.context.threads import Threads
 from rehydrate.errors import MissingPackageError
+from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
@@ -36,7 +37,7 @@ from rehydrate.integrations.stored_entries import StoredEntries
 from rehydrate.messages import Provider
 
 if TYPE_CHECKING:
-    from agents import FunctionTool
+    from agents import Agent, FunctionTool
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
 
@@ -99,6 +100,7 @@ class RehydrateFilter(Adapter):
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the input to send; the SDK calls it before each call of a model."""
         given = data.model_data
+        _RUNNING.set(None)  # another run's, of the same task
         if not given.input:
             return given
         with passing_through():
@@ -110,13 +112,49 @@ class RehydrateFilter(Adapter):
         return given
 
     def _sent(self, data: CallModelData[Any]) -> list[str]:
-        """Return the texts that the model gets besides the items: instructions and tools."""
-        tools = [
-            tool_text(each, each.params_json_schema)
-            for each in data.agent.tools
-            if hasattr(each, "params_json_schema") and each.name not in self._own_tools
-        ]
-        return [*tools, data.model_data.instructions or ""]
+        """Return the texts that the model gets besides the items: instructions, tools and the
+        output's schema."""
+        tools = _offered(data.agent)
+        texts = [tool_text(*each) for each in tools if each[0] not in self._own_tools]
+        return [*texts, _output_schema(data.agent.output_type), data.model_data.instructions or ""]
+
+
+def _offered(agent: Agent[Any]) -> Iterator[tuple[str, str | None, Any]]:
+    """Yield the name, the description and the parameters of each function that an agent's model is
+    offered. A tool that loads when it is searched for is not there yet."""
+    from agents import FunctionTool, Handoff
+
+    for tool in agent.tools:
+        if isinstance(tool, FunctionTool) and tool.is_enabled and not tool.defer_loading:
+            yield tool.name, tool.description, tool.params_json_schema
+    for server in agent.mcp_servers:
+        chosen = getattr(server, "tool_filter", None)
+        chosen = chosen if isinstance(chosen, Mapping) else {}
+        for each in getattr(server, "cached_tools", None) or ():  # the run has just listed them
+            is_allowed = each.name in chosen.get("allowed_tool_names", (each.name,))
+            if is_allowed and each.name not in chosen.get("blocked_tool_names", ()):
+                schema = each.model_dump(by_alias=True).get("inputSchema")
+                yield each.name, each.description or each.title, schema
+    for target in agent.handoffs:
+        if isinstance(target, Handoff):
+            if target.is_enabled:
+                yield target.tool_name, target.tool_description, target.input_json_schema
+        else:
+            name, about = (
+                Handoff.default_tool_name(target),
+                Handoff.default_tool_description(target),
+            )
+            yield name, about, {}
+
+
+def _output_schema(kind: Any) -> str:
+    """Return the schema of an agent's answers as its model reads it; "" for a text."""
+    from agents import AgentOutputSchema, AgentOutputSchemaBase
+
+    if kind is None or kind is str:
+        return ""
+    schema = kind if isinstance(kind, AgentOutputSchemaBase) else AgentOutputSchema(kind)
+    return "" if schema.is_plain_text() else compact_json(schema.json_schema())
 
 
 def _tool(definition: Mapping[str, Any], own: PrefixThreads) -> FunctionTool:

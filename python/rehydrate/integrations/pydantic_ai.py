@@ -10,6 +10,7 @@ The run's message history stays as it is. What the model gets is made from it in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -18,6 +19,7 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.integrations.adapter import (
     Adapter,
     AdapterOptions,
+    Prompted,
     Scope,
     passing_through,
     shows_adapter_options,
@@ -34,7 +36,8 @@ from rehydrate.integrations.chat_dicts import (
     text_part,
     thinking_block,
 )
-from rehydrate.integrations.host_thread import HostReport, RehydrateWarning
+from rehydrate.integrations.host_thread import HostReport, RehydrateWarning, Shown
+from rehydrate.prompt.compiler import BEGINNING
 
 try:
     from pydantic_ai.capabilities import AbstractCapability
@@ -57,8 +60,10 @@ except ImportError:
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.tools import ToolDefinition
 
 _OWN_TOOLS = frozenset({"builtin-tool-call", "builtin-tool-search-call"})
+_SUPPORTS_BOTH = "google_supports_tool_combination"
 
 
 class _Messages(Codec[ModelMessage]):
@@ -131,8 +136,55 @@ class _Messages(Codec[ModelMessage]):
             return part
         return replace(part, content=content)
 
+    def picked(
+        self, messages: Sequence[ModelMessage], entries: Sequence[Entry], shown: Sequence[Shown]
+    ) -> list[ModelMessage]:
+        """Return the messages that a prompt shows, with all that says which tools there are: the
+        framework reads that from the messages that are sent."""
+        lasting = _lasting(messages, entries)
+        missing = sorted(lasting - {each.index for each in shown})
+        made: list[Shown] = []
+        for each in shown:
+            while missing and each.index is not None and missing[0] < each.index:
+                made.append(_whole(missing.pop(0), entries))
+            if each.index in lasting and each.message["role"] == "tool":
+                made.append(_whole(each.index, entries))
+            else:
+                made.append(each)
+        made += [_whole(index, entries) for index in missing]
+        first = next((n for n, each in enumerate(made) if each.message["role"] != "system"), 0)
+        if lasting and made[first].message["role"] == "assistant":
+            made.insert(first, Shown(None, {"role": "user", "content": BEGINNING}))
+        return super().picked(messages, entries, made)
+
 
 CODEC = _Messages()
+
+_LASTING = frozenset({"tool-search", "capability-load"})
+
+
+def _lasting(messages: Sequence[ModelMessage], entries: Sequence[Entry]) -> set[int]:
+    """Return the indices of the entries of exchanges by which tools were found or loaded."""
+    is_of = [any(getattr(p, "tool_kind", "") in _LASTING for p in m.parts) for m in messages]
+    calls, found = set[str](), set[int]()
+    if not any(is_of):
+        return found
+    for index, entry in enumerate(entries):
+        if entry.part is None and is_of[entry.message]:
+            calls.update(call["id"] for call in entry.chat.get("tool_calls") or ())
+        elif entry.chat.get("tool_call_id") not in calls:
+            continue
+        found.add(index)
+    return found
+
+
+def _whole(index: int, entries: Sequence[Entry]) -> Shown:
+    """Return an entry as it is, but without thinking, which may be sent after its own past only."""
+    chat = entries[index].chat
+    return Shown(index, {key: chat[key] for key in chat if key not in _THOUGHTS})
+
+
+_THOUGHTS = ("thinking_blocks", "reasoning_content")
 
 
 def _reply_parts(part: Any) -> list[dict[str, Any]]:
@@ -180,7 +232,8 @@ def _request_part(part: Any) -> dict[str, Any]:
     if isinstance(part, UserPromptPart):
         return {"role": "user", "content": _content(part.content)}
     if isinstance(part, ToolReturnPart):
-        text = _written(part.model_response_str, part.content)
+        # Each model marks an error as its provider does.
+        text = _written(lambda: part.model_response_str(wrap_if_error=False), part.content)
         content: Any = [text_part(text), *map(_media, part.files)] if part.files else text
         return result_of(part.tool_call_id, content)
     kind = part.part_kind
@@ -271,34 +324,60 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
     def __init__(self, **options: Unpack[AdapterOptions]) -> None:
         """Check the arguments; raises InvalidArgumentError as `Context` does."""
         self._set_up(options)
-        self._tools = [self._tool(each) for each in self._definitions]
+        self._asking: Prompted | None = None
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
         """Return None: its arguments are objects, which no specification holds."""
         return None
 
+    async def for_run(self, ctx: RunContext[Any]) -> RehydrateCapability:
+        """Return a copy for one run, which knows what the run's model was sent last."""
+        del ctx
+        return copy(self)
+
     def get_toolset(self) -> FunctionToolset[Any] | None:
         """Return the tools by which the model asks back."""
-        return FunctionToolset(self._tools) if self._tools else None
+        tools = list(map(self._tool, self._definitions))
+        return FunctionToolset(tools) if tools else None
 
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Return the request with the thread's prompt; the agent calls it before each request."""
+        request_context = self._suited(request_context)
         with passing_through():
             messages = list(request_context.messages)
             scope = _scope(ctx, request_context.model)
-            _, shown = await self._aprompted(messages, scope, self._sent(request_context))
+            texts = self._sent(request_context)
+            self._asking, shown = await self._aprompted(messages, scope, texts)
             return replace(request_context, messages=shown)
         return request_context
 
+    def _foreign(self, tools: Sequence[ToolDefinition]) -> list[ToolDefinition]:
+        return [each for each in tools if each.name not in self._own_tools]
+
+    def _suited(self, request_context: ModelRequestContext) -> ModelRequestContext:
+        """Return the request, without our tools where they are the only functions and the model
+        takes none beside its provider's own tools or a schema of the output."""
+        given = request_context.model_request_parameters
+        takes_both = request_context.model.profile.get(_SUPPORTS_BOTH, True)
+        is_alone = given.native_tools or given.output_mode == "native"
+        if takes_both or not is_alone or self._foreign(given.function_tools):
+            return request_context
+        return replace(request_context, model_request_parameters=replace(given, function_tools=[]))
+
     def _sent(self, request_context: ModelRequestContext) -> list[str]:
-        """Return the texts that the model gets besides the messages: instructions and tools."""
-        parameters = request_context.model_request_parameters
-        tools = [*parameters.function_tools, *parameters.output_tools]
-        foreign = [each for each in tools if each.name not in self._own_tools]
-        texts = [tool_text(each, each.parameters_json_schema) for each in foreign]
+        """Return the texts that the model gets besides the messages: instructions, tools and the
+        output's schema. A tool that loads when it is searched for is not there yet."""
+        given = request_context.model_request_parameters
+        texts = [
+            tool_text(each.name, each.description, each.parameters_json_schema)
+            for each in self._foreign([*given.function_tools, *given.output_tools])
+            if not each.defer_loading or each.name in given.revealed_tool_names
+        ]
+        if given.output_object is not None:
+            texts.append(compact_json(given.output_object.json_schema))
         instructions = [getattr(each, "instructions", None) for each in request_context.messages]
         return [*texts, next((each for each in reversed(instructions) if each), "")]
 
@@ -306,8 +385,10 @@ class RehydrateCapability(Adapter, AbstractCapability[Any]):
         name = definition["name"]
 
         async def run(ctx: RunContext[Any], **arguments: Any) -> str:
-            said = [entry.chat for entry in CODEC.entries_of(ctx.messages)]
-            asking = self._threads.asking(said, _scope(ctx, ctx.model))
+            asking = self._asking
+            if asking is None:  # the run goes on from a call of an earlier one
+                said = [entry.chat for entry in CODEC.entries_of(ctx.messages)]
+                asking = self._threads.asking(said, _scope(ctx, ctx.model))
             return await self._threads.aanswer(asking, name, arguments, ctx.tool_call_id or name)
 
         return Tool.from_schema(

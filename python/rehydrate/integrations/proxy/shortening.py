@@ -73,7 +73,15 @@ MAX_FACTS = 65_536
 """300 bytes each."""
 _MAX_NAME = 200
 """Maximum characters of a model's name, which is kept and shown."""
-_RESERVED = ("system", "instructions", "tools")
+_RESERVED = (
+    "system",
+    "instructions",
+    "tools",
+    "functions",
+    "response_format",
+    "text",
+    "output_config",
+)
 """The fields that the model reads besides the messages."""
 _UNREADABLE = "the body isn't a JSON object that can be read"
 """The provider says what is wrong with it."""
@@ -437,7 +445,9 @@ def _may_offer(body: RequestBody) -> bool:
     own = [each for each in tools or () if isinstance(each, dict)]
     named = [*own, *[each.get("function") for each in own]]
     is_taken = any(each.get("name") in NAMES for each in named if isinstance(each, dict))
-    return not is_taken and (body.fields.get("n") or 1) == 1
+    # The reply to a request in the background is polled, and no API takes functions beside tools.
+    is_apart = body.fields.get("background") or body.fields.get("functions")
+    return not (is_taken or is_apart) and (body.fields.get("n") or 1) == 1
 
 
 def _sent_tokens(plan: Plan, facts: Sequence[Facts]) -> int:
