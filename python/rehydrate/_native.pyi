@@ -227,6 +227,7 @@ __all__ = [
     "is_answer",
     "is_langchain_message",
     "is_own_request",
+    "is_regional",
     "is_request",
     "is_scan",
     "is_server_url",
@@ -1622,7 +1623,12 @@ def broken_rules(format: str, entries: Sequence[Any]) -> list[Violation]: ...  #
 
 # The ends of static parts at which the prefix of an IR is cached; `own` are the caller's marks.
 def placed_breakpoints(
-    ir: Any, rows: Conversation, provider: str, minimum_prefix: int, own: Sequence[Any]
+    ir: Any,
+    rows: Conversation,
+    provider: str,
+    model: str,
+    minimum_prefix: int,
+    own: Sequence[Any],
 ) -> list[str]: ...
 
 # A value as JSON values: records as objects, sets and tuples as lists, times in ISO 8601, bytes as
@@ -1750,6 +1756,7 @@ def without_stale_thinking(
 # provider that it suggests; the model that answered last in a history.
 def known_name(model: str, names: Iterable[str]) -> str | None: ...
 def provider_of(model: str) -> Provider | None: ...
+def is_regional(model: str) -> bool: ...
 def answering_model(entries: Sequence[Any], format: str) -> str: ...  # noqa: A002
 def has_claudes_thinking(entries: Sequence[Any]) -> bool: ...
 def entries_without_thinking(format: str, entries: Sequence[Any]) -> list[Any]: ...  # noqa: A002

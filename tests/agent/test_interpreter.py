@@ -19,6 +19,7 @@ from rehydrate.errors import (
     RateLimitError,
     RequestRefusedError,
 )
+from rehydrate.prompt import HydrationSource, Provenance, Section
 from tests.agent import clocks
 from tests.agent.script import BACKENDS, PROVIDERS, Script, call_reply, results, text_reply
 
@@ -320,6 +321,17 @@ def test_a_prompt_that_cannot_be_made_shorter_is_a_failure():
     turn = agent(model).run(Context(), "short")
     assert (turn.stopped, turn.error) == ("failed", overflow)
     assert len(model.prompts) <= 4
+
+
+def test_a_prompt_that_only_its_fences_make_longer_is_not_sent_again():
+    def note(request):
+        where = Provenance("semantic", ("mem_1",), trust=0.5)
+        return [Section("semantic:mem_1", "Berth 4 is deep.", where, priority="critical")]
+
+    context = Context(HydrationSource("semantic", note, kind="semantic", timeout=None))
+    model = Script(ContextOverflowError("anthropic", 400, "prompt is too long"))
+    assert agent(model).run(context, "short").stopped == "failed"
+    assert len(model.prompts) == 1
 
 
 def test_an_unexpected_error_is_raised_and_the_history_is_valid():

@@ -15,6 +15,7 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, Field
 
+from rehydrate import Context
 from rehydrate.agent import Tool, ToolError
 from rehydrate.agent.tool_calls import MAX_HANGING_CALLS, ToolRunner
 from rehydrate.agent.tools import tools_of
@@ -214,8 +215,34 @@ def test_tools_are_given_as_functions_tools_or_pairs():
     hosted = {"type": "web_search_20250305", "name": "web_search"}
     tools, offered = tools_of([book, own, (definition, print), (ToolDef.read(chat), print), hosted])
     assert list(tools) == ["book", "rm", "ls", "cat"]
-    assert tools["ls"].definition == ToolDef("ls", "List.", {"type": "object"})
+    assert tools["ls"].definition == ToolDef.read(definition)
     assert [each.name for each in offered] == ["web_search"]
+
+
+def test_the_definition_of_a_pair_is_sent_to_its_own_provider_as_it_is():
+    bash = {"type": "bash_20250124", "name": "bash"}
+    listed = {"name": "ls", "input_schema": {"type": "object"}, "strict": True}
+    tools, offered = tools_of([(bash, print), (listed, print)])
+    definitions = [*offered, *(each.definition for each in tools.values())]
+    prompt = Context(provider="anthropic", tools=definitions).prompt("Go.")
+    assert prompt.request["tools"] == [bash, listed]
+
+
+@pytest.mark.parametrize(
+    ("definition", "name", "provider"),
+    [
+        ({"type": "custom", "name": "patch", "description": "x"}, "patch", "openai_responses"),
+        ({"type": "custom", "custom": {"name": "patch"}}, "patch", "openai_chat"),
+        ({"type": "mcp", "server_label": "dms", "server_url": "u"}, "dms", "openai_responses"),
+        ({"type": "mcp_toolset", "mcp_server_name": "dms"}, "dms", "anthropic"),
+        ({"type": "web_search"}, "web_search", "openai_responses"),
+        ({"type": "bash_20250124", "name": "bash"}, "bash", "anthropic"),
+    ],
+)
+def test_a_tool_that_a_provider_runs_has_its_own_name_and_that_provider(definition, name, provider):
+    read = ToolDef.read(definition)
+    assert (read.name, read.provider, read.raw) == (name, provider, definition)
+    assert read.is_hosted
 
 
 def test_what_is_no_tool_is_refused():

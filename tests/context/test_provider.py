@@ -183,3 +183,16 @@ def test_no_blank_text_is_sent(provider):
     first = context.prompt("Which berth is free?").request
     assert not {"system", "systemInstruction"} & set(first)
     assert context.prompt(" \n").request == first
+
+
+def test_a_model_named_later_brings_its_shortest_prefix_that_is_cached():
+    context, told = Context(), Context(model="claude-haiku-4-5")
+    context.name_model("claude-haiku-4-5")
+    for each in (context, told):
+        each.add(*({"role": role, "content": "so it is " * 500} for role in ("user", "assistant")))
+    one, other = (each.prompt("And then?") for each in (context, told))
+    assert one.ir.breakpoints == other.ir.breakpoints == ()
+    short = Context(model="claude-opus-5")
+    short.name_model("claude-haiku-4-5")
+    short.add(*context.history)
+    assert short.prompt("And then?").ir.breakpoints

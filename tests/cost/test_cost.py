@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import rehydrate
+from rehydrate._native import known_name
 from rehydrate.agent.events import TurnRecord
 from rehydrate.cost import (
     AS_OF,
@@ -79,10 +80,13 @@ def test_openai_counts_what_was_cached_inside_of_the_input():
         ("claude-opus-4-6[1m]", "claude-opus-4-6"),
         ("openai/gpt-4.1-mini-2025-04-14", "gpt-4.1-mini"),
         ("gpt-5", "gpt-5"),
+        ("gpt-5.6", "gpt-5.6"),
+        ("gpt-5-6-sol", "gpt-5.6-sol"),
+        ("global.openai.gpt-6.1-sol", "gpt-6.1-sol"),
     ],
 )
 def test_a_model_is_known_by_any_spelling_of_its_name(name, key):
-    assert price_of(name) is PRICES[key].on()
+    assert known_name(name, PRICES) == key
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5-pro", "claude-opus-4-99", "llama", "gpt-5.7"])
@@ -105,6 +109,28 @@ def test_every_price_is_that_of_the_kept_source(name):
         for day in (start, start + timedelta(days=1)):
             noon = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
             compare_prices(price_of(name, on=day), found.get_prices(noon))
+
+
+@pytest.mark.parametrize("region", ["", "us.", "eu.", "global.", f"{PROFILES}us."])
+@pytest.mark.parametrize(
+    ("maker", "model"),
+    [
+        *[("anthropic", f"claude-{name}") for name in ("opus-5", "opus-4-6-v1", "sonnet-5-5")],
+        ("anthropic", "claude-haiku-4-5-20251001-v1:0"),
+        *[("openai", f"gpt-{name}") for name in ("5.6-luna", "6-sol", "6.1-terra")],
+    ],
+)
+def test_bedrock_asks_a_tenth_more_in_a_region(maker, model, region):
+    pytest.importorskip("genai_prices")
+    from genai_prices.data import providers
+
+    bedrock = next(one for one in providers if one.id == "aws")
+    name = f"{region}{maker}.{model}"
+    row = bedrock.find_model(name.rpartition("/")[2])
+    if row is None or (region == "eu." and maker == "openai"):
+        pytest.skip("the source has no row of it")
+    noon = datetime.fromisoformat(f"{AS_OF}-25T12:00:00Z")
+    compare_prices(price_of(name), row.get_prices(noon))
 
 
 def changes_of(price: Price) -> list[date]:
@@ -350,6 +376,12 @@ def test_gemini_and_converse_are_read_too():
     assert Usage.billed({**gemini, "thoughtsTokenCount": 3}) == Usage(600, 0, 0, 300, 10)
     converse = {"inputTokens": 30, "outputTokens": 4, "cacheReadInputTokens": 500}
     assert Usage.billed({**converse, "cacheWriteInputTokens": 70}) == Usage(500, 70, 0, 30, 4)
+    snake = {"prompt_token_count": 900, "cached_content_token_count": 600}
+    snake |= {"candidates_token_count": 7, "thoughts_token_count": 3}
+    assert Usage.billed({**snake, "cached_content_token_count": None}) == Usage(0, 0, 0, 900, 10)
+    assert Usage.billed({**snake, "tool_use_prompt_token_count": 5}) == Usage(600, 0, 0, 305, 10)
+    report = prefix_report(row("ab"), row("abc"), response={"usage_metadata": snake})
+    assert report.billed == Usage(600, 0, 0, 300, 10)
     details = [{"ttl": "5m", "inputTokens": 50}, {"ttl": "1h", "inputTokens": 20}]
     written = {"cacheWriteInputTokens": 70, "cacheDetails": details}
     assert Usage.billed({**converse, **written}) == Usage(500, 50, 20, 30, 4)

@@ -23,6 +23,7 @@ from rehydrate._native import RequestBody
 from rehydrate.context.threads import Threads
 from rehydrate.integrations.host_thread import HostThread
 from rehydrate.integrations.proxy import Shortener, kept
+from rehydrate.integrations.proxy.shortening import budget_of
 from tests.integrations import harbour
 from tests.integrations.proxied import (
     BUDGET,
@@ -360,6 +361,18 @@ def test_a_store_that_fails_is_logged_and_the_request_is_compacted(tmp_path: Pat
         answer = proxy.post("/v1/chat/completions", body)
     assert answer.headers["x-rehydrate"].endswith("prefix=compacted")
     assert proxy.proxy.totals.failures > 0
+
+
+def test_a_budget_is_within_the_window_of_the_model() -> None:
+    windows = {
+        **dict.fromkeys(("claude-opus-5-5", "claude-sonnet-4-6", "gpt-4.1"), 1_000_000),
+        **dict.fromkeys(("gpt-6.1-sol", "gpt-5.6", "gpt-5.6-luna", "gpt-5.4"), 922_000),
+        "gpt-5": 272_000,
+        "gpt-4o-mini-2024-07-18": 128_000,
+        "claude-haiku-4-5": 200_000,
+    }
+    for model, window in windows.items():
+        assert budget_of(model, None).hard_tokens == window * 9 // 10, model
 
 
 def test_keys_and_models_share_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from rehydrate import Embedder, Memory
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory import Vectors
 from tests.memory.plain import PlainStore
 from tests.postgres_server import borrow_database, give_back
 
@@ -118,6 +119,21 @@ def test_vectors_that_are_wrong_in_themselves_are_still_refused(place: str):
         memory.add(TEXTS)
         with pytest.raises(InvalidArgumentError, match="4 components"):
             memory.recall(np.ones((1, 4), dtype=np.float32))
+
+
+def test_another_number_of_vectors_is_refused_with_both_numbers(place: str):
+    said = r"vectors have shape \(2, 16\) for 3 texts; give a row for each"
+    rows = Vectors("one", np.ones((2, 16), dtype=np.float32))
+    with Memory.open(place, namespace="a", embedder=model("one", 16)) as memory:
+        handles = [added.handle for added in memory.add(TEXTS)]
+        store = memory._store
+        for call in (
+            lambda: memory.recall(["a", "b", "c"], vectors=rows),
+            lambda: memory.add(["a", "b", "c"], vectors=rows),
+            lambda: store.set_vectors(handles, rows, namespace="a"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=said):
+                call()
 
 
 def test_a_store_without_it_says_what_to_do_instead():

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import _native, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
-from rehydrate.messages import PieceKind
+from rehydrate.messages import PROVIDERS, PieceKind
 from rehydrate.prompt import Caps, CapToolResults, HeldOriginals, History, PromptIR
 from rehydrate.prompt.caps import cap_tool_results, notice
 from rehydrate.prompt.counting import COUNTER
@@ -24,6 +24,7 @@ from tests.prompt.long_texts import (
     long_conversations,
     result_texts,
 )
+from tests.rendered import render_history
 
 SMALL = CapToolResults(Caps(default_tokens=400))
 LIMIT = 400
@@ -197,6 +198,56 @@ def test_results_of_parallel_calls_have_a_cap_each():
     entries[2]["content"].append(answer | {"tool_use_id": "toolu_b"})
     made = cap_tool_results(ir_of(entries), Target(held()))
     assert made.history.entries[2] is entries[2]
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_each_result_of_parallel_calls_has_the_cap_of_its_tool_in_any_format(provider, has_ids):
+    entries = answered(PROSE, tool="grep")
+    call, answer = entries[1]["content"][0], entries[2]["content"][0]
+    for tool in ("Bash", "Read"):
+        entries[1]["content"].append({**call, "id": f"toolu_{tool}", "name": tool})
+        entries[2]["content"].append({**answer, "tool_use_id": f"toolu_{tool}"})
+    made = [each.message for each in render_history(entries, "anthropic", provider).messages]
+    if provider == "gemini" and not has_ids:
+        for part in (part for content in made for part in content["parts"]):
+            (part.get("functionCall") or part.get("functionResponse") or {}).pop("id", None)
+    caps = CapToolResults(Caps(default_tokens=1_000, by_tool={"Read": None, "Bash": 2_000}))
+    shown = result_texts(caps(ir_of(made, provider), Target(held())).history.entries, provider)
+    assert [-(-tokens(each) // 1_000) for each in shown] == [1, 2, -(-tokens(PROSE) // 1_000)]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_text_with_a_picture_is_capped_in_any_format(provider):
+    source = {"type": "base64", "media_type": "image/png", "data": "aGk=" * 9_000}
+    content = [{"type": "text", "text": PROSE}, {"type": "image", "source": source}]
+    entries = answered("x")
+    entries[2]["content"][0]["content"] = content
+    made = [each.message for each in render_history(entries, "anthropic", provider).messages]
+    capped = cap_tool_results(ir_of(made, provider), Target(held())).history
+    assert capped.conversation.messages[-1].images == 1
+    (shown,) = result_texts(capped.entries, provider)
+    assert 7_000 < tokens(shown) <= 8_000
+
+
+def test_a_text_with_a_picture_of_an_mcp_servers_is_capped_in_a_result_of_the_ai_sdk():
+    image = {"type": "image", "data": "aGk=" * 9_000, "mimeType": "image/png"}
+    found = {"content": [image, {"type": "text", "text": PROSE}, {"type": "odd", "n": 1}]}
+    call = {"type": "tool-call", "toolCallId": "a", "toolName": "look", "input": {}}
+    result = {**call, "type": "tool-result", "output": {"type": "json", "value": found}}
+    part = {"type": "tool-look", "toolCallId": "a", "state": "output-available", "input": {}}
+    for name, entries in (
+        ("ai_sdk", [("user", "go"), ("assistant", [call]), ("tool", [result])]),
+        ("ai_sdk_ui", [("user", [{"type": "text", "text": "go"}]), ("assistant", [part])]),
+    ):
+        key = "parts" if name == "ai_sdk_ui" else "content"
+        part["output"] = found
+        made = [{"id": str(n), "role": role, key: said} for n, (role, said) in enumerate(entries)]
+        capped = cap_tool_results(ir_of(made, name), Target(held())).history.entries
+        text, odd = result_texts(capped, name)
+        assert 7_000 < tokens(text) <= 8_000
+        assert odd == '{"type":"odd","n":1}'
+        assert validate(list(capped), name) == []
 
 
 @pytest.mark.parametrize(

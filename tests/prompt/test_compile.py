@@ -203,6 +203,32 @@ def test_openai_gets_no_marks():
         assert prompt.ir.breakpoints == ()
 
 
+def test_a_model_of_bedrock_gets_marks_only_where_it_takes_them():
+    call = {"type": "tool_use", "id": "t", "name": "grep", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "x " * 50}
+    turns = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    later = [*TURNS[:3], *turns]
+
+    def request(model, *sections, entries=TURNS):
+        ir = ir_of(*sections, tools=[tool()], entries=entries, format="anthropic")
+        prompt = compile(ir, "bedrock", model=model, minimum_prefix=1)
+        return {part: json.dumps(each).count("cachePoint") for part, each in prompt.request.items()}
+
+    claude, nova, qwen = (
+        "us.anthropic.claude-opus-4-6-v1",
+        "us.amazon.nova-pro-v1:0",
+        "qwen.qwen3-coder-next",
+    )
+    assert request(claude) == {"messages": 2, "toolConfig": 1}
+    assert request(claude, entries=later) == {"messages": 2, "toolConfig": 1}
+    assert request(nova) == {"messages": 2, "toolConfig": 0}
+    assert request(nova, entries=later) == {"messages": 1, "toolConfig": 0}
+    assert request(nova, system_section()) == {"messages": 2, "toolConfig": 0, "system": 1}
+    assert request(qwen, system_section()) == {"messages": 0, "toolConfig": 0, "system": 0}
+    for unsaid in ("", "arn:aws:bedrock:us-east-1:1:application-inference-profile/ab12"):
+        assert request(unsaid) == request(claude)
+
+
 def digest(message):
     return compile(ir_of(entries=[*TURNS[:1], message])).segments[-1].digest
 

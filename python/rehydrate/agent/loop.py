@@ -264,7 +264,7 @@ class TurnLoop:
         """Compact the history to half the prompt's tokens; return whether it is shorter now."""
         ir = await self._context.acompact(max(prompt.tokens // 2, 1))
         self._record.emit(events.Compacted(prompt.tokens, ir.tokens, "overflow"))
-        return ir.tokens < prompt.tokens
+        return ir.tokens < prompt.ir.tokens  # both without fences
 
     def _on_retry(self, error: Exception, attempt: int, delay_seconds: float) -> None:
         self._record.emit(events.Retrying(self._record.steps + 1, error, attempt, delay_seconds))

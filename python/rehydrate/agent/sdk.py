@@ -143,7 +143,7 @@ def _running_loop() -> Any:
 
 
 _RESERVED_OPTIONS = (
-    *("model", "messages", "input", "system", "tools", "stream"),
+    *("model", "messages", "input", "system", "tools", "stream", "cache_control"),
     *("modelId", "contents", "system_instruction", "systemInstruction"),
 )
 """Arguments of a request that come from the model or the prompt."""

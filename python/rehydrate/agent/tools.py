@@ -187,6 +187,8 @@ class Tool:
     """Seconds for one call, above 0; None: `TurnLimits.tool_timeout`."""
     check: Check | None = field(default=None, repr=False)
     """Checks the arguments for `call`."""
+    given: ToolDef | None = field(default=None, repr=False)
+    """The definition that came in: its own provider gets it as it is."""
 
     def __post_init__(self) -> None:
         """Refuse an empty name, a `call` that cannot be called, and a timeout that is no time."""
@@ -243,7 +245,7 @@ class Tool:
     @property
     def definition(self) -> ToolDef:
         """The tool's definition for any provider."""
-        return ToolDef(self.name, self.description, self.schema)
+        return self.given or ToolDef(self.name, self.description, self.schema)
 
     @property
     def is_async(self) -> bool:
@@ -285,7 +287,13 @@ def _tool(item: Any) -> Tool | ToolDef:
         return item
     if isinstance(item, tuple) and len(item) == 2:
         definition = ToolDef.read(item[0])
-        return Tool(definition.name, definition.description, definition.schema, item[1])
+        return Tool(
+            definition.name,
+            definition.description,
+            definition.schema,
+            item[1],
+            given=definition,
+        )
     if isinstance(item, (ToolDef, Mapping)):
         definition = ToolDef.read(item)
         if definition.is_hosted:

@@ -184,7 +184,7 @@ class ContextJIT:
                 answered = self._answer(read, answerer)
             is_wanted = not cancelled.is_set()
             if not is_wanted:
-                self._retriever.unsplice(read.id, answered.sections)
+                self._retriever.unsplice(read.pair_id, answered.sections)
             with self._lock:
                 self._under_way.pop(key, None)
                 if is_wanted:
@@ -201,7 +201,7 @@ class ContextJIT:
         except InvalidArgumentError as error:
             answered = Answered(call, f"{call.name}: {error}", is_error=True)
         except (KeyboardInterrupt, SystemExit):
-            self._retriever.unsplice(call.id)
+            self._retriever.unsplice(call.pair_id)
             raise
         except BaseException as error:  # a panic of an extension is not an Exception
             text = f"{failure_text(error, call.name)}; go on without it"
@@ -282,7 +282,7 @@ class Reader:
             return self._jit.answer(call)
         finally:
             # Nothing says what the model still sees, so each answer is complete by itself.
-            self._jit._retriever.unsplice(call.id)
+            self._jit._retriever.unsplice(call.pair_id)
 
 
 class ThreadReader(Reader):

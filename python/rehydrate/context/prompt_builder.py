@@ -16,6 +16,7 @@ from rehydrate._native import FreeNames, with_items
 from rehydrate.context.history import PromptState
 from rehydrate.context.records import check_clock
 from rehydrate.context.thread import Thread
+from rehydrate.cost.prices import minimum_prefix
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.caps import RemoveEchoes, remove_echoes
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile_for, place_breakpoints
@@ -100,7 +101,8 @@ class PromptBuilder:
     def name_model(self, name: str) -> None:
         """Say which model the prompts go to, if the context was made without one."""
         if not self.has_own_model:
-            self.target = replace(self.target, model=name)
+            minimum = minimum_prefix(name)
+            self.target = replace(self.target, model=name, minimum_prefix=minimum)
 
     def offer(self, tools: Iterable[ToolDef]) -> tuple[ToolDef, ...]:
         """Offer these tools too, and return those that are new; raises InvalidArgumentError for two
@@ -272,7 +274,8 @@ def own_passes() -> tuple[Pass, ...]:
 
 
 def _is_same(one: ToolDef, other: ToolDef) -> bool:
-    return (one.description, one.schema) == (other.description, other.schema)
+    facts = [(each.description, each.schema, each.is_hosted and each.raw) for each in (one, other)]
+    return facts[0] == facts[1]
 
 
 def _is_new_turn(thread: Thread, time_range: TimeRange | None) -> bool:

@@ -174,13 +174,13 @@ class Retriever:
             left = thread.room_tokens(context.budget, context.provider)
             spliced = splice(
                 found,
-                tool_call_id=call.id,
+                tool_call_id=call.pair_id,
                 budget_tokens=min(self.max_tokens, left),
                 visible=self._visible_items(),
                 visible_text=self._visible_messages(),
                 visible_sections=self._visible_sections(),
             )
-            thread.wait(call.id, spliced.sections)
+            thread.wait(call.pair_id, spliced.sections)
             return spliced
 
     def unsplice(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:

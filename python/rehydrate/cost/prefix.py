@@ -167,7 +167,8 @@ def _read_response(response: Mapping[str, Any] | None) -> tuple[Usage | None, st
     if response is None:
         return None, "", 0
     check_type("response", response, Mapping, "pass the provider's answer as a mapping")
-    usage = response.get("usage") or response.get("usageMetadata")
+    names = ("usage", "usageMetadata", "usage_metadata")
+    usage = next(filter(None, map(response.get, names)), None)
     if usage is None:
         raise InvalidArgumentError(
             "response has no usage; pass the whole answer, such as message.to_dict()"

@@ -6,13 +6,14 @@ Usage is the tokens of a request by the way they are billed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate import _native
 from rehydrate._check import check_choice, check_list, check_type, check_whole, shown
-from rehydrate._native import known_name
+from rehydrate._native import is_regional, known_name
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
 
@@ -29,6 +30,9 @@ compares each row. Providers change prices; your invoice decides."""
 MAX_PRICE = 1e9
 """Dollars for a million tokens, or a factor of them: the sums of larger ones would not be exact."""
 _PRICES = f"from 0 to {MAX_PRICE:,.0f}"
+_NUMBERS = ("input", "output", "read", "write", "write_1h", "long_input", "long_output", "regional")
+_REGIONAL = 1.1
+"""For Claudes from 4.5 on, and GPT from 5.6 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,13 @@ class Price:
     long_output: float = 1.5
     then: tuple[date, Price] | None = None
     """The day (in UTC) from which another price holds, and that price; None: no change is known."""
+    regional: float = 1.0
+    """The factor of all prices where the name is one of Bedrock's in a region or a group of regions
+    ("us."), and not "global." (`price_of`)."""
 
     def __post_init__(self) -> None:
         """Refuse a value that cannot be a price."""
-        for name in ("input", "output", "read", "write", "write_1h", "long_input", "long_output"):
+        for name in _NUMBERS:
             value = getattr(self, name)
             check_type(f"price: {name}", value, (int, float), f"pass a number {_PRICES}")
             if not 0 <= value <= MAX_PRICE:
@@ -109,7 +116,8 @@ def _openai(
     """Return a price of OpenAI's. From GPT-5.6 on writes have a fee, and nothing is rounded
     (https://developers.openai.com/api/docs/guides/prompt-caching)."""
     step = 128 if write == 1.0 else 1
-    return Price(input, output, read, write, write, True, step, long_tokens)
+    regional = 1.0 if write == 1.0 else _REGIONAL
+    return Price(input, output, read, write, write, True, step, long_tokens, regional=regional)
 
 
 def _google(
@@ -123,35 +131,37 @@ def _google(
     return Price(input, output, read, 1.0, 1.0, True, long_tokens=long_tokens, then=then)
 
 
+_claude = partial(Price, regional=_REGIONAL)
 _FLASH = _google(0.75, 3.75, then=(date(2027, 1, 1), _google(1.5, 7.5)))
 
 PRICES: dict[str, Price] = {
-    "claude-fable-5-2": Price(8, 40, read=0.025),
-    "claude-fable-5-1": Price(10, 50, read=0.025),
-    "claude-fable-5": Price(10, 50),
-    "claude-mythos-5-2": Price(8, 40, read=0.025),
-    "claude-opus-5-5": Price(4, 20, read=0.05),
-    "claude-opus-5": Price(5, 25),
-    "claude-opus-4-8": Price(5, 25),
-    "claude-opus-4-7": Price(5, 25),
-    "claude-opus-4-6": Price(5, 25),
-    "claude-opus-4-5": Price(5, 25),
+    "claude-fable-5-2": _claude(8, 40, read=0.025),
+    "claude-fable-5-1": _claude(10, 50, read=0.025),
+    "claude-fable-5": _claude(10, 50),
+    "claude-mythos-5-2": _claude(8, 40, read=0.025),
+    "claude-opus-5-5": _claude(4, 20, read=0.05),
+    "claude-opus-5": _claude(5, 25),
+    "claude-opus-4-8": _claude(5, 25),
+    "claude-opus-4-7": _claude(5, 25),
+    "claude-opus-4-6": _claude(5, 25),
+    "claude-opus-4-5": _claude(5, 25),
     "claude-opus-4-1": Price(15, 75),
     "claude-opus-4": Price(15, 75),
-    "claude-sonnet-5-5": Price(2, 10, read=0.05),
-    "claude-sonnet-5": Price(2, 10),
-    "claude-sonnet-4-6": Price(3, 15),
-    "claude-sonnet-4-5": Price(3, 15, long_tokens=200_000),
+    "claude-sonnet-5-5": _claude(2, 10, read=0.05),
+    "claude-sonnet-5": _claude(2, 10),
+    "claude-sonnet-4-6": _claude(3, 15),
+    "claude-sonnet-4-5": _claude(3, 15, long_tokens=200_000),
     "claude-sonnet-4": Price(3, 15),
     "claude-3-7-sonnet": Price(3, 15),
-    "claude-haiku-5-5": Price(0.1, 0.5, long_tokens=100_000, long_input=5, long_output=5),
-    "claude-haiku-4-5": Price(1, 5),
+    "claude-haiku-5-5": _claude(0.1, 0.5, long_tokens=100_000, long_input=5, long_output=5),
+    "claude-haiku-4-5": _claude(1, 5),
     "claude-3-5-haiku": Price(0.8, 4),
     "gpt-6.1-sol": _openai(2, 10, 0.05, 272_000, 1.25),
     "gpt-6.1-terra": _openai(1, 5, 0.05, 272_000, 1.25),
     "gpt-6-astra": _openai(10, 50, 0.1, 272_000, 1.25),
     "gpt-6-sol": _openai(2, 10, 0.1, 272_000, 1.25),
     "gpt-6-luna": _openai(0.1, 0.5, 0.1, 272_000, 1.25),
+    "gpt-5.6": _openai(4, 20, 0.1, 272_000, 1.25),  # the alias of gpt-5.6-sol
     "gpt-5.6-sol": _openai(4, 20, 0.1, 272_000, 1.25),
     "gpt-5.6-terra": _openai(2, 12, 0.1, 272_000, 1.25),
     "gpt-5.6-luna": _openai(0.2, 1.2, 0.1, 272_000, 1.25),
@@ -240,7 +250,11 @@ def price_of(
             f"no price is known of model {shown(model)}; pass price=Price(input=..., output=...), "
             "or add it to rehydrate.cost.PRICES"
         )
-    return row.on(on)
+    price = row.on(on)
+    if price.regional == 1.0 or not is_regional(model):
+        return price
+    dollars = [round(each * price.regional, 9) for each in (price.input, price.output)]
+    return replace(price, input=dollars[0], output=dollars[1], regional=1.0)
 
 
 def minimum_prefix(model: str) -> int:
@@ -312,7 +326,7 @@ class Usage(NamedTuple):
     @classmethod
     def billed(cls, usage: Mapping[str, Any]) -> Usage:
         """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses',
-        Converse's, or Gemini's ``usageMetadata``.
+        Converse's, or Gemini's ``usageMetadata``, in camelCase or in snake_case.
 
         A count that is absent or None is 0. Raises InvalidArgumentError for one that isn't a
         whole number, and for a part that is more than the whole.

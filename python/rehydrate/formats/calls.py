@@ -55,6 +55,12 @@ class ToolCall(NamedTuple):
             )
         return read
 
+    @property
+    def pair_id(self) -> str:
+        """The id under which a `Conversation` has the call and its result: made of the tool's name
+        if the call has none."""
+        return self.id or f"function_call:{self.name}"
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments by name; raises InvalidArgumentError with a text for the model.
 

@@ -78,14 +78,15 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     They are, by importance: the last history entry that the next prompt has too; the end of the
     system prompt, or of the tools; the entry where the last prompt ended, because a cache looks
     back over 20 blocks only, and one turn may have more; the end of the other static sections.
-    Marks in the caller's own entries and tools count. OpenAI caches prefixes by itself, and gets
-    breakpoints only where the target's policy says so.
+    Marks in the caller's own entries and tools count. A model of Bedrock's gets them where it takes
+    them, which most do nowhere. OpenAI caches prefixes by itself, and gets breakpoints only where
+    the target's policy says so.
     """
     if not target.policy.marks(target.provider):
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
     rows = ir.history.rows  # raises for an entry that isn't a message
     own = _own_marks(ir, target)
-    marks = placed_breakpoints(ir, rows, target.provider, target.minimum_prefix, own)
+    marks = placed_breakpoints(ir, rows, target.provider, target.model, target.minimum_prefix, own)
     return traced("place_breakpoints", ir, ir.replace(breakpoints=tuple(marks)), marks)
 
 

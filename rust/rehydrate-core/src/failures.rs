@@ -14,7 +14,7 @@ pub enum Failure {
 }
 
 /// The words of each provider and server for a prompt that is too long, in lower case.
-const OVERFLOWS: [&str; 21] = [
+const OVERFLOWS: [&str; 26] = [
     "prompt is too long",               // Anthropic: "prompt is too long: 207791 tokens > 200000"
     "exceed context limit",             // Anthropic, with max_tokens: "178959 + 64000 > 200000"
     "request exceeds the maximum size", // Anthropic, 413
@@ -36,6 +36,11 @@ const OVERFLOWS: [&str; 21] = [
     "exceeded model token limit",       // Moonshot
     "input is too long for requested model", // Bedrock
     "too many total text bytes",        // Bedrock
+    "number of input tokens exceeds maximum length", // Nova
+    "longer than the model's context length", // SGLang
+    "tokens) exceeds the maximum allowed length", // the same
+    "exceeds the maximum allowed input length", // Alibaba
+    "`max_new_tokens` must be <=",      // TGI: "`inputs` tokens + `max_new_tokens` must be <= 32768"
 ];
 const OVERFLOW_CODES: [&str; 5] = [
     "context_length_exceeded",       // OpenAI
@@ -118,6 +123,13 @@ mod tests {
         assert_eq!(with(Some(400), "", "context_length_exceeded"), Failure::Overflow);
         assert_eq!(with(Some(413), "", ""), Failure::Overflow);
         assert_eq!(with(Some(401), "prompt is too long", ""), Failure::Refused);
+        for said in [
+            "The input (35001 tokens) is longer than the model's context length (32768 tokens).",
+            "Input Tokens \
+                     Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again.",
+        ] {
+            assert_eq!(with(Some(400), said, ""), Failure::Overflow, "{said}");
+        }
         let limited = |between: usize| format!("Request too large for {} tokens per min", "x".repeat(between));
         assert_eq!(with(Some(429), &limited(299), ""), Failure::Overflow);
         assert_eq!(with(Some(429), &limited(300), ""), Failure::RateLimit);

@@ -126,7 +126,7 @@ mod _native {
     #[pymodule_export]
     use super::memory_files::{memory_command, memory_stale, memory_texts, memory_tool};
     #[pymodule_export]
-    use super::model_names::{answering_model, known_name, provider_of};
+    use super::model_names::{answering_model, is_regional, known_name, provider_of};
     #[pymodule_export]
     use super::notes::{chunks, note_pieces, refusal, split_front_matter};
     #[pymodule_export]

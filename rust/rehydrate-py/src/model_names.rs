@@ -23,6 +23,12 @@ pub fn provider_of(model: Text) -> Option<&'static str> {
     model_names::provider_of(model.as_str())
 }
 
+/// Whether a model's name means one of Bedrock's in a region, or in a group of regions.
+#[pyfunction]
+pub fn is_regional(model: Text) -> bool {
+    model_names::is_regional(model.as_str())
+}
+
 static NAMES: [Interned; 3] = [Interned::new("model_name"), Interned::new("model"), Interned::new("model_id")];
 
 /// The model that answered last, as a transcript of Claude Code or LangChain's messages name it. "" if they do not.

@@ -2,7 +2,7 @@
 //! answer.
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyInt, PyMapping, PyString};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyMapping, PyString};
 use rehydrate_core::context_store::{NOT_INSTRUCTIONS, mark_of};
 use rehydrate_core::excerpts::grouped;
 
@@ -106,8 +106,12 @@ pub fn fetch_arguments<'py>(arguments: &Any<'py>, known: &Any<'py>) -> PyResult<
     let offset = given.get_item("offset")?;
     let number = match &offset {
         None => Some(0),
-        Some(offset) if offset.is_exact_instance_of::<PyInt>() => offset.extract().ok(),
-        Some(_) => None,
+        Some(offset) => match offset.cast::<PyFloat>() {
+            // JSON has one kind of number.
+            Ok(number) => Some(number.value()).filter(|number| number.fract() == 0.0).map(|number| number as i64),
+            Err(_) if offset.is_exact_instance_of::<PyInt>() => offset.extract().ok(),
+            Err(_) => None,
+        },
     };
     let Some(number) = number.filter(|number| (0..MOST).contains(number)) else {
         let offset = offset.map_or_else(String::new, |offset| shown(&offset, SHOWN));

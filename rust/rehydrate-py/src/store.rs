@@ -356,7 +356,10 @@ impl LocalStore {
     /// Set vectors of another model on items. Returns how many of the items are there.
     #[pyo3(signature = (handles, vectors, *, namespace))]
     fn set_vectors(&self, py: Python<'_>, handles: Handles, vectors: Matrix, namespace: Name) -> PyResult<usize> {
-        detached(py, || self.core().set_vectors(&namespace.0, &handles.0, &vectors.numbers, &vectors.space))
+        detached(py, || {
+            vectors.check(handles.0.len())?;
+            self.core().set_vectors(&namespace.0, &handles.0, &vectors.numbers, &vectors.space)
+        })
     }
 
     /// Remove all vectors and the name of their model. Returns how many items had one.

@@ -240,6 +240,8 @@ def test_mistakes_in_the_program_are_named():
     assert repr(AnthropicModel("claude-x", api_key="sk-secret")) == "AnthropicModel('claude-x')"
     with pytest.raises(InvalidArgumentError, match="'tools' as an option"):
         AnthropicModel("claude-x", tools=[])
+    with pytest.raises(InvalidArgumentError, match="'cache_control' as an option"):
+        AnthropicModel("claude-x", cache_control={"type": "ephemeral"})
     with pytest.raises(InvalidArgumentError, match="pass the async one, AsyncAnthropic"):
         AnthropicModel("claude-x", client=anthropic.Anthropic(api_key="none"))
     with pytest.raises(InvalidArgumentError, match="its own key"):

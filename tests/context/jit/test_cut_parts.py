@@ -267,6 +267,13 @@ def test_a_range_may_be_written_in_many_ways(lines):
     assert section.content == records()[5_000] + "\n"
 
 
+def test_an_offset_may_be_written_as_a_number_with_a_point():
+    context, jit = asked_of("\n".join(records()))
+    pages = [jit.answer(fetch(handle_in(context), f"f{at}", offset=at)) for at in (600, 900.0)]
+    whole, later = [page.sections[0].content for page in pages]
+    assert later.startswith(whole[300:400])
+
+
 def test_a_query_that_nothing_matches_says_how_long_the_text_is():
     context, jit = asked_of("\n".join(f"{n} {n * 7}" for n in range(40_000)))
     answered = jit.answer(fetch(handle_in(context), query="zzzyzx"))
@@ -288,6 +295,9 @@ def test_lines_that_are_invalid_are_answered_with_what_to_send(lines):
         assert answered.content.startswith("fetch_whole: lines is ")
         assert '"3400-3500"' in answered.content
         assert len(answered.content) < 300
+    for number, asked in enumerate((2.5, -1.0, 1e300, True, "9")):
+        answered = jit.answer(fetch(handle_in(context), f"o{number}", offset=asked))
+        assert answered.content.startswith("fetch_whole: offset is ")
     far = jit.answer(fetch(handle_in(context), "far", offset=10**5_000)).content
     assert far.startswith("fetch_whole: offset is a whole number of 16,610 bits; send")
 

@@ -379,6 +379,23 @@ def test_the_calls_of_every_provider_are_answered_in_its_shape(context, jit, ask
     assert BILLING in str(jit.handle(asked))
 
 
+def test_a_call_of_geminis_without_an_id_gets_its_sections_as_others_do():
+    budget = Budget(soft_tokens=3_000, hard_tokens=10**7, compact_to=0.5)
+    context = Context(provider="gemini", budget=budget, clock=NOON.timestamp)
+    jit = ContextJIT(context, clock=NOON.timestamp, budget_tokens=1_000)
+    roles = {"user": "user", "assistant": "model"}
+    for said in long_conversation():
+        context.add({"role": roles[said["role"]], "parts": [{"text": said["content"]}]})
+    context.prompt("Which of the last berths is the widest?")
+    for query in ("billing webhook retries", "nothing that anybody said"):
+        asked = {"functionCall": {"name": "request_context", "args": {"query": query}}}
+        result = jit.handle(asked)
+        context.add({"role": "model", "parts": [asked]}, {"role": "user", "parts": [result]})
+        late = context.prompt().ir.late_bound
+        assert any(BILLING in str(section.content) for section in late)
+        assert not context._thread.waiting_sections
+
+
 def test_what_is_no_call_of_its_tools_is_refused(jit):
     assert not jit.handles({"type": "tool_use", "id": "t", "name": "grep", "input": {}})
     assert not jit.handles("request_context")

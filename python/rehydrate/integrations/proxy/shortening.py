@@ -49,15 +49,24 @@ if TYPE_CHECKING:
     from rehydrate.context.threads import Threads
 
 WINDOWS = {
-    "claude-fable-5": 1_000_000,
-    "claude-opus-5": 1_000_000,
-    "claude-sonnet-5": 1_000_000,
-    "gpt-5.4": 922_000,
-    "gpt-5.2": 272_000,
-    "gpt-5.1": 272_000,
-    "gpt-5": 272_000,
-    "gpt-4.1": 1_000_000,
-    "gpt-4o": 128_000,
+    **dict.fromkeys(
+        (
+            *("claude-fable-5-2", "claude-fable-5-1", "claude-fable-5", "claude-mythos-5-2"),
+            *("claude-opus-5-5", "claude-opus-5", "claude-opus-4-8", "claude-opus-4-7"),
+            *("claude-opus-4-6", "claude-sonnet-5-5", "claude-sonnet-5", "claude-sonnet-4-6"),
+            *("claude-haiku-5-5", "gpt-4.1"),
+        ),
+        1_000_000,
+    ),
+    **dict.fromkeys(
+        (
+            *("gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-astra", "gpt-6-sol", "gpt-6-luna"),
+            *("gpt-5.6", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna", "gpt-5.4"),
+        ),
+        922_000,
+    ),
+    **dict.fromkeys(("gpt-5.2", "gpt-5.1", "gpt-5"), 272_000),
+    **dict.fromkeys(("gpt-4o", "gpt-4o-mini"), 128_000),
 }
 """The most tokens of a prompt, by model, in November 2026; `WINDOW` for all others."""
 WINDOW = 200_000

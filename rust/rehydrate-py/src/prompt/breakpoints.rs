@@ -1,6 +1,7 @@
 //! The cache breakpoints of a prompt's prefix.
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PyString};
+use rehydrate_core::model_names::{CachePoints, cache_points_of};
 use rehydrate_core::prompt_cache::MAX_MARKS;
 
 use crate::exit::Running;
@@ -14,16 +15,23 @@ use crate::writing::marked;
 /// They are, by importance: the last history entry that the next prompt has too; the end of the system prompt, or of the tools;
 /// the entry where the last prompt ended, because a cache looks back over 20 blocks only, and one turn may have more; the end of
 /// the other static sections. `own` are the marks in the caller's entries and tools.
+/// A model of Bedrock's gets them where it takes them.
 #[pyfunction]
 pub fn placed_breakpoints<'py>(
     ir: &Bound<'py, PyAny>,
     rows: &Bound<'py, Conversation>,
     provider: &str,
+    model: &str,
     minimum_prefix: Tokens,
     own: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<Vec<Bound<'py, PyString>>> {
     let _running = Running::begin();
     let py = ir.py();
+    let points = if provider == "bedrock" { cache_points_of(model) } else { CachePoints::Anywhere };
+    if points == CachePoints::Nowhere {
+        return Ok(Vec::new());
+    }
+    let is_anywhere = points == CachePoints::Anywhere;
     let history = History::of(ir.getattr(interned!(py, "history"))?)?;
     let sections: Vec<Section<'py>> = ir.getattr(interned!(py, "sections"))?.extract()?;
     let tools: Vec<Bound<'py, PyAny>> = ir.getattr(interned!(py, "tools"))?.extract()?;
@@ -43,7 +51,8 @@ pub fn placed_breakpoints<'py>(
         let Some(row) = row else { return Ok(None) };
         for row in (leading..=row).rev() {
             let entry = history.entries.get_item(row)?;
-            if rows.get().__contains__(row) && can_be_marked(&entry, &history.format, provider)? {
+            let is_fit = rows.get().__contains__(row) && (is_anywhere || !rows.get().uses_tools(row));
+            if is_fit && can_be_marked(&entry, &history.format, provider)? {
                 let index = history.entry_index(row)? as i64;
                 let before = inserted.iter().filter(|section| section.anchor.is_some_and(|anchor| anchor <= index));
                 let tokens = of_statics + history.tokens_of(leading..row + 1)? + before.map(tokens).sum::<Tokens>();
@@ -55,7 +64,7 @@ pub fn placed_breakpoints<'py>(
     let end_of_system = match system.last() {
         _ if leading > 0 => Some(history.entry_id(leading - 1)?.cast_into()?),
         Some(section) => Some(section.id.clone()),
-        None => (!tools.is_empty()).then(|| interned!(py, "tools").clone()),
+        None => (is_anywhere && !tools.is_empty()).then(|| interned!(py, "tools").clone()),
     };
     // A dynamic section without an anchor is before the last user turn, so all after it moves.
     let (end, earlier) = rows.get().shared_ends(inserted.iter().any(|section| section.anchor.is_none()));

@@ -256,8 +256,8 @@ fn read_result<'py>(body: &mut Body, part: Fields<'_, 'py>, at: At<'_, 'py>) -> 
         "text" | "error-text" => body.add(value, PieceKind::ToolResult, Some(here)),
         "content" => read_items(body, value.as_ref(), here),
         "execution-denied" => body.add(of.get(interned!(py, "reason"))?, PieceKind::ToolResult, None),
-        "json" | "error-json" => read_json(body, value),
-        _ => read_json(body, Some(output.clone())),
+        "json" | "error-json" => read_json(body, value, here),
+        _ => read_json(body, Some(output.clone()), At::Key(&at, "output")),
     }
 }
 
@@ -324,17 +324,20 @@ pub fn denial<'py>(part: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyAny>>>
 fn read_value<'py>(body: &mut Body, value: Option<Bound<'py, PyAny>>, at: At<'_, 'py>) -> PyResult<()> {
     match value {
         Some(value) if value.is_instance_of::<PyString>() => body.add(Some(value), PieceKind::ToolResult, Some(at)),
-        value => read_json(body, value),
+        value => read_json(body, value, at),
     }
 }
 
-fn read_json(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+fn read_json<'py>(body: &mut Body, value: Option<Bound<'py, PyAny>>, at: At<'_, 'py>) -> PyResult<()> {
     let Some(value) = value else { return Ok(()) };
     if let Some(items) = mcp_items(&value)? {
-        for item in items {
+        let content = At::Key(&at, "content");
+        for (number, item) in items.into_iter().enumerate() {
+            let at = At::Number(&content, number);
             match item {
                 McpItem::Image(image) => body.add_medium(&image)?,
-                McpItem::Text(text) => body.add(Some(text), PieceKind::ToolResult, None)?,
+                McpItem::Text(text) => body.add(Some(text), PieceKind::ToolResult, Some(At::Key(&at, "text")))?,
+                McpItem::Json(text) => body.add(Some(text), PieceKind::ToolResult, None)?,
             }
         }
         return Ok(());
@@ -346,8 +349,9 @@ fn read_json(body: &mut Body, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
 /// A part of the result of an MCP server's tool.
 pub enum McpItem<'py> {
     Image(Bound<'py, PyAny>),
-    /// A text, or the JSON of anything else.
     Text(Bound<'py, PyAny>),
+    /// The JSON of anything else.
+    Json(Bound<'py, PyAny>),
 }
 
 /// The result of an MCP server's tool if it has an image: `@ai-sdk/mcp` (2026-11) sends it as one. None for every other
@@ -364,8 +368,11 @@ pub fn mcp_items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<McpItem<
                 has_image = true;
                 McpItem::Image(item)
             }
-            "text" => McpItem::Text(of.get(interned!(py, "text"))?.unwrap_or(item)),
-            _ => McpItem::Text(python(py, "compact_json", (item,))?),
+            "text" => match of.text(interned!(py, "text"))? {
+                Some(text) => McpItem::Text(text.into_any()),
+                None => McpItem::Json(python(py, "compact_json", (item,))?),
+            },
+            _ => McpItem::Json(python(py, "compact_json", (item,))?),
         });
     }
     Ok(has_image.then_some(items))

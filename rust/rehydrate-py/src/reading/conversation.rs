@@ -88,6 +88,12 @@ impl Conversation {
         &self.facts.format
     }
 
+    /// Whether the message with this index calls tools, or has their results.
+    pub fn uses_tools(&self, index: usize) -> bool {
+        let at = self.place_of(index);
+        !(self.columns.calls(at).is_empty() && self.columns.answers(at).is_empty())
+    }
+
     /// Messages to count: each is a unit by itself, without other facts.
     pub fn alone(draft: Draft) -> Self {
         let units = Units::single(draft.len());

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::columns::Columns;
 use super::conversation::Conversation;
 use super::fields::{Fields, is_list};
+use super::gemini::{Is, data_of, parts_of};
 use super::langchain::is_langchain_message;
 use super::shortened::{How, ShortenedText};
 use super::strings::Source;
@@ -94,7 +95,7 @@ impl<'py> ResultText<'py> {
     ) -> PyResult<Vec<Self>> {
         let py = entry.py();
         let paths = places.call1((entry, columns.of.rows[at].index))?;
-        let (pieces, mut found) = (columns.pieces(at), Vec::new());
+        let (pieces, mut found, mut responses) = (columns.pieces(at), Vec::new(), None);
         for ((piece, (text, kind)), path) in pieces.iter().enumerate().zip(paths.try_iter()?) {
             let path = path?;
             if *kind != PieceKind::ToolResult || path.is_none() {
@@ -104,7 +105,17 @@ impl<'py> ResultText<'py> {
             let call = match (call_of(entry, &path)?, columns.answers(at)) {
                 (Some(call), _) => call,
                 (None, [answer]) => answer.to_py(py),
-                (None, _) => interned!(py, "").clone(),
+                (None, []) => interned!(py, "").clone(),
+                (None, answers) => {
+                    let responses = match &responses {
+                        Some(responses) => responses,
+                        None => &*responses.insert(responses_of(entry)?),
+                    };
+                    let number = path.get_item(1).and_then(|number| number.extract::<usize>()).ok();
+                    let found = number.and_then(|number| responses.binary_search(&number).ok());
+                    let answer = found.and_then(|found| answers.get(found));
+                    answer.map_or_else(|| interned!(py, "").clone(), |answer| answer.to_py(py))
+                }
             };
             let tool = tools.of(py, &call)?;
             found.push(Self { path, text: text.to_py(py), call, tool, piece });
@@ -117,7 +128,7 @@ impl<'py> ResultText<'py> {
 fn call_of<'py>(entry: &Bound<'py, PyAny>, path: &Bound<'py, PyTuple>) -> PyResult<Option<Bound<'py, PyString>>> {
     let py = entry.py();
     let ids = (interned!(py, "tool_use_id"), interned!(py, "tool_call_id"));
-    let keys = [ids.0, ids.1, interned!(py, "call_id"), interned!(py, "toolCallId")];
+    let keys = [ids.0, ids.1, interned!(py, "call_id"), interned!(py, "toolCallId"), interned!(py, "toolUseId")];
     let (mut value, mut found) = (entry.clone(), None);
     for step in std::iter::once(None).chain(path.iter().map(Some)) {
         if let Some(step) = step {
@@ -134,6 +145,18 @@ fn call_of<'py>(entry: &Bound<'py, PyAny>, path: &Bound<'py, PyTuple>) -> PyResu
         }
     }
     Ok(found.filter(|id| !id.is_empty().unwrap_or(true)))
+}
+
+/// The numbers of the parts that are Gemini's responses: they need not say which call they answer.
+fn responses_of(entry: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let mut found = Vec::new();
+    for (number, part) in Fields::of(entry).map_or(Ok(Vec::new()), |entry| parts_of(entry, 0))?.iter().enumerate() {
+        let data = Fields::of(part).map_or(Ok(None), data_of)?;
+        if data.is_some_and(|data| data.is == Is::Response && Fields::of(&data.value).is_some()) {
+            found.push(number);
+        }
+    }
+    Ok(found)
 }
 
 /// Whether texts surely have at most `limit` tokens together, as no token is less than a byte.

@@ -8,6 +8,8 @@ use crate::exit::Running;
 use crate::prompt_cache::MAX_COUNT;
 
 const AS_IT_IS: &str = "pass the response's usage as it is";
+/// The tokens of a prompt of Gemini's, as REST has it and as `model_dump` has it.
+const GEMINIS: [&str; 2] = ["promptTokenCount", "prompt_token_count"];
 
 /// Tokens read from the cache, written to it, written for an hour, neither read nor written, and of the output.
 type Bill = (i64, i64, i64, i64, i64);
@@ -17,7 +19,7 @@ type Bill = (i64, i64, i64, i64, i64);
 pub fn billed_usage(usage: &Bound<'_, PyMapping>) -> PyResult<Bill> {
     let _running = Running::begin();
     let own = billed(usage)?;
-    let names = ["prompt_tokens", "input_tokens_details", "promptTokenCount", "inputTokens"];
+    let names = ["prompt_tokens", "input_tokens_details", GEMINIS[0], GEMINIS[1], "inputTokens"];
     for name in names {
         if usage.contains(name)? {
             return Ok(own);
@@ -52,11 +54,14 @@ fn billed(usage: &Bound<'_, PyMapping>) -> PyResult<Bill> {
         check_part(py, "tokens read from and written to the cache", read + written, total)?;
         return Ok((read, written, 0, total - read - written, output));
     }
-    if usage.contains("promptTokenCount")? {
-        let (read, total) = (count(usage, "cachedContentTokenCount")?, count(usage, "promptTokenCount")?);
+    if usage.contains(GEMINIS[0])? || usage.contains(GEMINIS[1])? {
+        let of = |keys| first_count(usage, keys);
+        let (read, total) = (of(["cachedContentTokenCount", "cached_content_token_count"])?, of(GEMINIS)?);
         check_part(py, "tokens read from the cache", read, total)?;
-        let from_tools = count(usage, "toolUsePromptTokenCount")?; // what its own tools returned
-        let output = count(usage, "candidatesTokenCount")? + count(usage, "thoughtsTokenCount")?;
+        // What its own tools returned.
+        let from_tools = of(["toolUsePromptTokenCount", "tool_use_prompt_token_count"])?;
+        let said = of(["candidatesTokenCount", "candidates_token_count"])?;
+        let output = said + of(["thoughtsTokenCount", "thoughts_token_count"])?;
         return Ok((read, 0, 0, total + from_tools - read, output));
     }
     let is_converses = usage.contains("inputTokens")?;

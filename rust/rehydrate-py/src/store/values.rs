@@ -144,8 +144,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
 }
 
 impl Matrix {
+    /// Refuse another number of rows. A single one may be a list of numbers.
+    pub fn check(&self, count: usize) -> Result<(), Error> {
+        if self.rows == count || (count == 1 && self.rows == self.numbers.len()) {
+            return Ok(());
+        }
+        let shape = (self.rows, self.numbers.len().checked_div(self.rows).unwrap_or(0));
+        Err(Error::Argument(format!("vectors have shape {shape:?} for {count} texts; give a row for each")))
+    }
+
     /// The rows, of which there must be this many.
     pub fn rows(&self, count: usize) -> Result<impl Iterator<Item = &[f32]>, Error> {
+        self.check(count)?;
         Ok(self.numbers.chunks_exact(dim_of(&self.numbers, count)?.max(1)))
     }
 }

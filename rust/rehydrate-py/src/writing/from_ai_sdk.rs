@@ -257,7 +257,7 @@ fn as_texts<'py>(py: Python<'py>, value: Option<Bound<'py, PyAny>>, default: &st
             Some(items) => {
                 let block = |item| match item {
                     McpItem::Image(image) => medium(Fields::needed(&image, 0, String::new)?),
-                    McpItem::Text(text) => block(text),
+                    McpItem::Text(text) | McpItem::Json(text) => block(text),
                 };
                 return PyList::new(py, items.into_iter().map(block).collect::<PyResult<Vec<_>>>()?);
             }

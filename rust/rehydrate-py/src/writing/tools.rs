@@ -88,11 +88,20 @@ fn found_in<'py>(fields: Fields<'_, 'py>, tool: &Any<'py>) -> PyResult<Option<To
         let (empty, schema) = (PyString::new(py, "").into_any(), PyDict::new(py).into_any());
         Ok(Some((name.str()?.into_any(), empty, schema, tool.clone(), provider)))
     };
-    if let Some(kind) = kind.filter(|kind| kind.is_instance_of::<PyString>()) {
-        if !fields.has(name)? {
-            return hosted(kind, "openai_responses");
-        }
-        return hosted(tool.get_item(name)?, "anthropic");
+    if let Some(kind) = kind.and_then(|kind| kind.cast_into::<PyString>().ok()) {
+        let of = text_of(&kind);
+        let custom = fields.get(interned!(py, "custom"))?;
+        let custom = custom.as_ref().and_then(Fields::of);
+        // Of servers there may be several.
+        let (named, provider) = match of.as_ref() {
+            "mcp_toolset" => (fields.get(interned!(py, "mcp_server_name"))?, "anthropic"),
+            "mcp" => (fields.get(interned!(py, "server_label"))?, "openai_responses"),
+            "custom" if custom.is_some() => (custom.map_or(Ok(None), |custom| custom.get(name))?, "openai_chat"),
+            "custom" | "namespace" => (fields.get(name)?, "openai_responses"),
+            _ if fields.has(name)? => (fields.get(name)?, "anthropic"),
+            _ => (None, "openai_responses"),
+        };
+        return hosted(named.unwrap_or_else(|| kind.clone().into_any()), provider);
     }
     if fields.has(name)? {
         for key in SCHEMAS.iter().chain(&GEMINI_KEYS) {
