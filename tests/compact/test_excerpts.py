@@ -383,3 +383,16 @@ def test_excerpts_with_an_outline_are_valid_and_in_the_budget(case: Case, size: 
         )
         listed = read_fenced_outline(outline.text)
         assert listed and not any(stands_in(shown, each.name) for each in listed)
+
+
+def test_a_text_with_a_signature_is_never_cut():
+    signed = {"google": {"thoughtSignature": "c2ln"}}
+    said = {"type": "text", "text": LONG_TEXTS["prose"], "providerOptions": signed}
+    entries = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [said]},
+        {"role": "user", "content": "And now?"},
+    ]
+    for ratio in (0.2, 0.5, 0.8):
+        kept = compact_context(entries, target_ratio=ratio, granularity="excerpt", format="ai_sdk")
+        assert kept.messages in (entries, entries[2:], [entries[0], entries[2]])

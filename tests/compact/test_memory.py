@@ -325,3 +325,12 @@ def test_a_closed_memory_is_done_without():
         f"{closed}nothing of this compaction is kept",
     )
     assert compaction.stats.distilled == 0
+
+
+def test_the_outline_is_no_part_of_what_memory_covers():
+    facts = [*FACTS[:-1], {"role": "user", "content": "See src/harbour.py, src/tide.py. " * 40}]
+    facts.append(FACTS[-1])
+    memory = FixedMemory([1.0] * len(facts))
+    stats = compact_context(facts, memory=memory, target_ratio=0.5, outline=True).stats
+    assert stats.outline_tokens
+    assert stats.covered_pct == 100.0

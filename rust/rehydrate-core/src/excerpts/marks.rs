@@ -60,8 +60,11 @@ impl Division {
     #[must_use]
     pub fn mark(&self, run: &Run, handle: &str) -> String {
         let blocks = &self.blocks[run.blocks.clone()];
-        let count = blocks.iter().map(|block| block.count).sum();
-        mark(self.measure.name(), count, blocks[0].first, blocks[blocks.len() - 1].last, handle)
+        let count: usize = blocks.iter().map(|block| block.count).sum();
+        let (first, last) = (blocks[0].first, blocks[blocks.len() - 1].last);
+        // Lines after numbered ones may have no number.
+        let last = if last < first { first + count - 1 } else { last };
+        mark(self.measure.name(), count, first, last, handle)
     }
 
     /// The shown runs of `text`, whose division this is, in order.
@@ -142,6 +145,14 @@ mod tests {
         assert_eq!(rendered([true; 3]), "a\nb\ncd");
         assert_eq!(rendered([false, true, false]), "[... 1 line omitted, 1 ...]\nb\n[... 1 line omitted, 3 ...]");
         assert_eq!(rendered([false; 3]), "[... 3 lines omitted, 1-3 ...]");
+    }
+
+    #[test]
+    fn the_numbers_of_a_mark_ascend() {
+        let block = |first, last, count| Block { bytes: 0..1, chars: 0..1, count, first, last };
+        let blocks = [block(118, 140, 23), block(24, 30, 7)].into();
+        let mark = Division { measure: Measure::Lines, blocks }.mark(&Run { blocks: 0..2, is_kept: false }, "");
+        assert_eq!(mark, "[... 30 lines omitted, 118-147 ...]");
     }
 
     #[test]

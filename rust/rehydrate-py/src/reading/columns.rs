@@ -13,8 +13,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Group the messages of a draft: calls with their answers, and the messages that `links` joins in addition, by
-    /// position.
+    /// Group the messages of a draft: calls with their answers, messages with their owners, and those that `links` joins
+    /// by position.
     pub fn group(draft: Draft, links: &[(usize, usize)]) -> Self {
         let (mut calls, mut answers) = (0, 0);
         let ids = draft.rows.iter().map(|row| {
@@ -22,7 +22,7 @@ impl Columns {
             (calls, answers) = (row.calls_end, row.answers_end);
             of
         });
-        let units = grouping::group(draft.rows.len(), ids, links);
+        let units = grouping::group(draft.rows.len(), ids, &draft.owners, links);
         Self { of: draft, units }
     }
 
