@@ -328,9 +328,9 @@ def test_a_closed_memory_is_done_without():
 
 
 def test_the_outline_is_no_part_of_what_memory_covers():
-    facts = [*FACTS[:-1], {"role": "user", "content": "See src/harbour.py, src/tide.py. " * 40}]
-    facts.append(FACTS[-1])
+    lists = (" ".join(f"src/part_{n}_{m}.py" for m in range(40)) for n in range(9))
+    facts = talk(*(f"user: See {names}" for names in lists), "user: Go on.")
     memory = FixedMemory([1.0] * len(facts))
-    stats = compact_context(facts, memory=memory, target_ratio=0.5, outline=True).stats
+    stats = compact_context(facts, memory=memory, target_ratio=0.5, outline=150).stats
     assert stats.outline_tokens
     assert stats.covered_pct == 100.0
