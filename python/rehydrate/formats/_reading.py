@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import JSONEncoder
 from operator import is_
 from reprlib import Repr
 from typing import Any
 
-_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+def _json_value(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_json_value).encode
 
 
 def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -112,6 +112,16 @@ impl Columns {
         !self.calls(at).is_empty() && matches!(last, Some(PieceKind::ToolInput | PieceKind::ToolResult))
     }
 
+    /// Whether a message ends with words, after the results of all calls of its unit: the model goes on after its code.
+    pub fn reacts_to_all(&self, at: usize) -> bool {
+        let members = self.units.members(self.units.unit_of()[at]);
+        let before = members.iter().take_while(|&&member| member <= at);
+        let answered: FxHashSet<&[u8]> = before.flat_map(|&member| self.answers(member)).map(Id::as_bytes).collect();
+        let last = self.pieces(at).iter().map(|(_, kind)| *kind).rfind(|kind| *kind != PieceKind::Thinking);
+        let mut calls = members.iter().flat_map(|&member| self.calls(member));
+        last == Some(PieceKind::Text) && calls.all(|call| answered.contains(call.as_bytes()))
+    }
+
     /// Whether a unit holds a call that no assistant message answers.
     pub fn calls_tools(&self, unit: usize) -> bool {
         let members = self.units.members(unit);
