@@ -140,8 +140,7 @@ def as_json(value: Any, **layout: Any) -> str:
 
 
 def json_value(value: object) -> str | dict[Any, Any]:
-    """Return bytes as JSON has them, as botocore writes a picture, and any mapping as a dict; a
-    `default` of `json.dumps`.
+    """Return bytes in base64, and any mapping as a dict; a `default` of `json.dumps`.
 
     >>> json_value(b"PNG")
     'UE5H'

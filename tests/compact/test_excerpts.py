@@ -396,3 +396,12 @@ def test_a_text_with_a_signature_is_never_cut():
     for ratio in (0.2, 0.5, 0.8):
         kept = compact_context(entries, target_ratio=ratio, granularity="excerpt", format="ai_sdk")
         assert kept.messages in (entries, entries[2:], [entries[0], entries[2]])
+
+
+def test_the_numbers_of_a_mark_ascend():
+    numbered = "".join(f"{n:>6}\t    line_{n}(of, the, file)\n" for n in range(2200, 2230))
+    text = numbered + "".join(f"remark {n} of the harness on it\n" for n in range(30))
+    division = _native.divide(text)
+    assert division is not None
+    mark = division.render(text, bytes(len(division.blocks)))
+    assert mark == "[... 60 lines omitted, 2200-2259 ...]"

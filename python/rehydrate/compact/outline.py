@@ -77,9 +77,8 @@ class OutlinePlan(NamedTuple):
         """Return the plan, and the conversation without the outlines that it replaces.
 
         ``target_of`` maps the tokens that came in to the target. Earlier outlines stay only if
-        everything fits the target, or if the caller ``pinned`` them. Otherwise they go, even if no
-        new one is wanted: an outline must not be kept as somebody's last message. Raises
-        InvalidArgumentError for a bad size.
+        everything fits the target, or if they are ``pinned``. Otherwise they go, even if no new one
+        is wanted: an outline must not be kept as somebody's last message.
         """
         replaced = {
             float(index): names

@@ -8,12 +8,11 @@ from operator import is_
 from reprlib import Repr
 from typing import Any
 
-
-def _json_value(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_json_value).encode
+_encode = JSONEncoder(
+    ensure_ascii=False,
+    separators=(",", ":"),
+    default=lambda value: dict(value) if isinstance(value, Mapping) else str(value),
+).encode
 
 
 def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -148,14 +148,6 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_of_a_mark_ascend() {
-        let block = |first, last, count| Block { bytes: 0..1, chars: 0..1, count, first, last };
-        let blocks = [block(118, 140, 23), block(24, 30, 7)].into();
-        let mark = Division { measure: Measure::Lines, blocks }.mark(&Run { blocks: 0..2, is_kept: false }, "");
-        assert_eq!(mark, "[... 30 lines omitted, 118-147 ...]");
-    }
-
-    #[test]
     fn a_mark_agrees_with_its_number() {
         assert_eq!(mark("lines", 42, 118, 159, "mem_3f"), "[... 42 lines omitted, 118-159, mem_3f ...]");
         assert_eq!(mark("characters", 12_345, 1, 12_345, ""), "[... 12,345 characters omitted, 1-12345 ...]");
