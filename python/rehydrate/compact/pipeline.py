@@ -318,7 +318,7 @@ class _Run:
         before, after = self.before_tokens, self.after_tokens
         outline = self.outline.tokens if self.outline else 0
         is_builtin, writer = self.arguments.embedder.model is None, self.writer
-        dropped = self.decision.dropped_units() if self.signals.coverage else ()
+        dropped = self.decision.dropped_units()
         covered = sum(tokens for _, tokens, share in dropped if share >= COVERED)
         stats = Stats(
             before_tokens=before,
