@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -138,14 +139,16 @@ def as_json(value: Any, **layout: Any) -> str:
     return text if is_utf8(text) else json.dumps(value, **layout)
 
 
-def as_base64(value: object) -> str:
-    """Return bytes as JSON has them, as botocore writes a picture; a `default` of `json.dumps`.
+def json_value(value: object) -> str | dict[Any, Any]:
+    """Return bytes in base64, and any mapping as a dict; a `default` of `json.dumps`.
 
-    >>> as_base64(b"PNG")
+    >>> json_value(b"PNG")
     'UE5H'
     """
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return dict(value)
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 

@@ -7,8 +7,10 @@ import json
 import re
 import threading
 from base64 import b64encode
+from collections import UserDict
 from collections.abc import Sequence
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -417,3 +419,13 @@ def test_half_a_surrogate_pair_comes_back_too():
     messages = talk("user: a \ud800 b", "user: Go on.")
     compaction = compact_context(messages, budget_tokens=0, memory=memory, archive=True)
     assert json.loads(memory.get(compaction.dropped[0].handle).text) == messages[0]
+
+
+def test_a_dropped_message_may_be_any_mapping():
+    memory = fresh()
+    said = MappingProxyType({"type": "text", "text": "hi"})
+    messages = [UserDict({"role": "user", "content": (said,)}), *talk("user: bye")]
+    compaction = compact_context(messages, budget_tokens=0, memory=memory, archive=True)
+    (gone,) = compaction.dropped
+    assert compaction.stats.degraded == ()
+    assert json.loads(memory.get(gone.handle).text)["content"] == [{"type": "text", "text": "hi"}]

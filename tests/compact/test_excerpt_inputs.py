@@ -361,3 +361,21 @@ def test_half_a_surrogate_pair_is_no_reason_to_fail():
     messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
     conversation = formats.parse(messages)
     assert DivisibleTexts(conversation, messages).conversation is conversation
+
+
+def test_the_input_of_a_call_that_a_program_made_stays():
+    text = "\n".join(f"{n}: value_{n} = compute_{n}(x)" for n in range(400))
+    caller = {"type": "program", "caller_id": "p"}
+    made = {"type": "function_call", "call_id": "a", "name": "write", "caller": caller}
+    entries = [
+        {"role": "user", "content": "Go."},
+        {"type": "program", "id": "i", "call_id": "p", "code": "write()"},
+        made | {"arguments": json.dumps({"text": text})},
+        {"type": "function_call_output", "call_id": "a", "output": "done"},
+        {"type": "program_output", "id": "o", "call_id": "p", "result": "done"},
+        {"role": "assistant", "content": "It is written."},
+        {"role": "user", "content": "And now?"},
+    ]
+    for ratio in (0.2, 0.5, 0.8):
+        kept = compact_context(entries, target_ratio=ratio, granularity="excerpt")
+        assert all(each in entries for each in kept.messages)

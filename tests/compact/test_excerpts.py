@@ -383,3 +383,25 @@ def test_excerpts_with_an_outline_are_valid_and_in_the_budget(case: Case, size: 
         )
         listed = read_fenced_outline(outline.text)
         assert listed and not any(stands_in(shown, each.name) for each in listed)
+
+
+def test_a_text_with_a_signature_is_never_cut():
+    signed = {"google": {"thoughtSignature": "c2ln"}}
+    said = {"type": "text", "text": LONG_TEXTS["prose"], "providerOptions": signed}
+    entries = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [said]},
+        {"role": "user", "content": "And now?"},
+    ]
+    for ratio in (0.2, 0.5, 0.8):
+        kept = compact_context(entries, target_ratio=ratio, granularity="excerpt", format="ai_sdk")
+        assert kept.messages in (entries, entries[2:], [entries[0], entries[2]])
+
+
+def test_the_numbers_of_a_mark_ascend():
+    numbered = "".join(f"{n:>6}\t    line_{n}(of, the, file)\n" for n in range(2200, 2230))
+    text = numbered + "".join(f"remark {n} of the harness on it\n" for n in range(30))
+    division = _native.divide(text)
+    assert division is not None
+    mark = division.render(text, bytes(len(division.blocks)))
+    assert mark == "[... 60 lines omitted, 2200-2259 ...]"

@@ -325,3 +325,12 @@ def test_a_closed_memory_is_done_without():
         f"{closed}nothing of this compaction is kept",
     )
     assert compaction.stats.distilled == 0
+
+
+def test_the_outline_is_no_part_of_what_memory_covers():
+    lists = (" ".join(f"src/part_{n}_{m}.py" for m in range(40)) for n in range(9))
+    facts = talk(*(f"user: See {names}" for names in lists), "user: Go on.")
+    memory = FixedMemory([1.0] * len(facts))
+    stats = compact_context(facts, memory=memory, target_ratio=0.5, outline=150).stats
+    assert stats.outline_tokens
+    assert stats.covered_pct == 100.0

@@ -414,3 +414,13 @@ def test_the_engine_finds_the_names_that_the_slow_search_finds(parts, limit):
     shown = [is_shown for *_, is_shown in parts]
     found = _native.names(texts, kinds, units, shown, limit)
     assert found == slow_names.names(texts, kinds, units, shown, limit)
+
+
+def test_an_outline_that_the_caller_pins_stays():
+    once = compact_context(session(), target_ratio=0.3, outline=True)
+    assert once.outline is not None
+    grown = [*once.messages, *(entry for number in range(200, 230) for entry in step(number))]
+    place = once.outline.position
+    twice = compact_context(grown, target_ratio=0.3, pin=[place])
+    assert any(each is grown[place] for each in twice.messages)
+    assert twice.replaced == ()

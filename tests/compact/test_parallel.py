@@ -360,3 +360,10 @@ def test_the_same_call_gives_the_same_result():
     first, second = (compact_context(messages, target_ratio=0.4) for _ in range(2))
     assert figures(first) == figures(second)
     assert first.messages == second.messages
+
+
+def test_a_message_of_anthropics_may_have_a_key_of_chats():
+    messages = [each | {"tool_calls": None} for each in anthropic()]
+    kept = compact_context(messages, target_ratio=0.4, format="anthropic")
+    assert calls_and_results(kept.messages) == (["b"], ["b"])
+    assert validate(kept.messages, "anthropic") == []

@@ -303,3 +303,12 @@ def test_what_is_no_policy_is_refused_with_the_choices():
         rehydrate.errors.InvalidArgumentError, match="thinking is 'drop'; choose one of"
     ):
         compact_context([], thinking="drop")
+
+
+def test_a_thought_without_a_text_may_cost_less_than_the_words_in_its_place():
+    hidden = {"role": "assistant", "content": [{"reasoningContent": {"redactedContent": b"x"}}]}
+    entries = [{"role": "user", "content": [{"text": "a"}]}, hidden]
+    entries.append({"role": "user", "content": [{"text": "b"}]})
+    compaction = compact_context(entries, target_ratio=ALL, thinking="strip", format="bedrock")
+    assert compaction.stats.stripped_tokens < 0
+    assert "keep" in str(compaction.explain())

@@ -287,3 +287,106 @@ def test_a_thought_alone_after_results_does_not_answer_them(thought, thinking) -
         made = compact_context(given, target_ratio=0.1, thinking=thinking)
         assert made.messages[:3] == given[:3]
         assert parse(given).pins()[1] == "open tool loop"
+
+
+CODE = {"type": "code_execution_20260120", "tool_id": "srv"}
+RUN = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input": {"code": LONG}}
+RAN = {"type": "code_execution_tool_result", "tool_use_id": "srv", "content": {"stdout": LONG}}
+
+
+def _made_by_code(call_id: str) -> Entry:
+    return call(call_id)["content"][0] | {"caller": CODE}
+
+
+def _messages_of_code() -> list[Any]:
+    return [
+        *talk("user: Count the ships of both harbours."),
+        {"role": "assistant", "content": [RUN, _made_by_code("a")]},
+        result("a"),
+        {"role": "assistant", "content": [_made_by_code("b")]},
+        result("b"),
+        {"role": "assistant", "content": [RAN, {"type": "text", "text": "Seven."}]},
+        *talk("user: Thanks."),
+    ]
+
+
+def _lines_of_code() -> list[Any]:
+    numbered = enumerate(_messages_of_code())
+    return [{"type": each["role"], "message": each | {"id": f"m{n}"}} for n, each in numbered]
+
+
+def _chat_of_code() -> list[Any]:
+    """As LiteLLM has it."""
+
+    def calls(*ids: str) -> Entry:
+        function = {"name": "count", "arguments": "{}"}
+        made = [{"id": each, "type": "function", "function": function} for each in ids]
+        by_code = [each if each["id"] == "srv" else each | {"caller": CODE} for each in made]
+        return {"role": "assistant", "content": None, "tool_calls": by_code}
+
+    def answer(call_id: str) -> Entry:
+        return {"role": "tool", "tool_call_id": call_id, "content": LONG}
+
+    steps = [calls("srv", "a"), answer("a"), calls("b"), answer("b")]
+    return [*talk("user: Count the ships."), *steps, *talk("assistant: Seven.", "user: Thanks.")]
+
+
+def _ai_sdk_of_code() -> list[Any]:
+    caller = {"type": CODE["type"], "toolId": "srv"}
+
+    def part(kind: str, call_id: str, **rest: Any) -> Entry:
+        return {"type": kind, "toolCallId": call_id, "toolName": "count", **rest}
+
+    def calls(call_id: str, *before: Entry) -> Entry:
+        options = {"anthropic": {"caller": caller}}
+        made = part("tool-call", call_id, input={}, providerOptions=options)
+        return {"role": "assistant", "content": [*before, made]}
+
+    def answer(call_id: str, role: str = "tool") -> Entry:
+        output = {"type": "text", "value": LONG}
+        return {"role": role, "content": [part("tool-result", call_id, output=output)]}
+
+    run = part("tool-call", "srv", input={"code": LONG}, providerExecuted=True)
+    steps = [calls("a", run), answer("a"), calls("b"), answer("b"), answer("srv", "assistant")]
+    return [*talk("user: Count the ships."), *steps, *talk("user: Thanks.")]
+
+
+def _langchain_of_code() -> list[Any]:
+    messages = pytest.importorskip("langchain_core.messages")
+
+    def calls(*blocks: Entry) -> Any:
+        made = [block for block in blocks if block["type"] == "tool_use"]
+        listed = [{"name": b["name"], "args": b["input"], "id": b["id"]} for b in made]
+        return messages.AIMessage(content=[*blocks], tool_calls=listed)
+
+    return [
+        messages.HumanMessage("Count the ships."),
+        calls(RUN, _made_by_code("a")),
+        messages.ToolMessage(LONG, tool_call_id="a"),
+        calls(_made_by_code("b")),
+        messages.ToolMessage(LONG, tool_call_id="b"),
+        calls(RAN, {"type": "text", "text": "Seven."}),
+        messages.HumanMessage("Thanks."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "last"),
+    [
+        (_messages_of_code, 5),
+        (_lines_of_code, 5),
+        (_ai_sdk_of_code, 5),
+        (_langchain_of_code, 5),
+        (_chat_of_code, 4),
+    ],
+    ids=["anthropic", "claude_code", "ai_sdk", "langchain", "openai_chat"],
+)
+def test_the_calls_that_code_makes_are_one_unit_with_it(made: Any, last: int):
+    messages = made()
+    units = [unit.members for unit in parse(messages).units]
+    assert units[:2] == [(0,), tuple(range(1, last + 1))]
+    before = len(validate(messages))
+    for ratio in (0.1, 0.3, 0.5, 0.7, 0.9):
+        kept = compact_context(messages, target_ratio=ratio)
+        assert len(validate(kept.messages)) <= before
+        assert set(kept.indices) & set(units[1]) in (set(), set(units[1]))

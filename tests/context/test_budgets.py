@@ -136,3 +136,23 @@ def test_the_last_messages_never_take_more_than_half_of_the_room():
         context.add({"role": "user", "content": f"Line {turn} of the noise. " * 40})
     prompt = context.prompt("What was the password of the gate?")
     assert any(message is said for message in prompt.messages)
+
+
+def test_code_that_runs_is_not_cut_and_its_result_finds_it() -> None:
+    context = Context(provider="anthropic", budget=Budget(300, 1_000_000))
+    caller = {"type": "code_execution_20260120", "tool_id": "srv"}
+    run = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input": {"code": "x"}}
+    ran = {"type": "code_execution_tool_result", "tool_use_id": "srv", "content": {"stdout": "7"}}
+    context.add({"role": "user", "content": "Count the ships."})
+    for number, before in enumerate(([run], [], [])):
+        call_id = f"toolu_{number}"
+        made = {"type": "tool_use", "id": call_id, "name": "count", "input": {}, "caller": caller}
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": "a ship " * 200}
+        context.add({"role": "assistant", "content": [*before, made]})
+        context.add({"role": "user", "content": [result]})
+        assert len(context.prompt().messages) == 2 * number + 3
+    context.add({"role": "assistant", "content": [ran, {"type": "text", "text": "Seven."}]})
+    context.add({"role": "user", "content": "Thanks."})
+    prompt = context.prompt()
+    assert validate(prompt.messages, "anthropic") == []
+    assert len(prompt.messages) < 9

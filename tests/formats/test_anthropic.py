@@ -129,6 +129,11 @@ def test_code_that_calls_a_client_tool_is_one_unit_from_start_to_result():
     entries = [HELLO, assistant(runs, call("a")), user(result("a")), assistant(ran, text("7"))]
     assert members(*entries) == [(0,), (1, 2, 3)]
     assert broken(*entries) == []
+    again = call("b") | {"caller": {"type": "code_execution_20260120", "tool_id": "srv"}}
+    steps = [*entries[:3], assistant(again), user(result("b")), entries[3]]
+    assert members(*steps) == [(0,), (1, 2, 3, 4, 5)]
+    assert parse(steps[:5], "anthropic").pins()[1] == "open tool loop"
+    assert parse([*steps, HELLO], "anthropic").pins() == {2: "last user turn"}
 
 
 def test_compaction_and_unknown_blocks_pass_without_a_violation():

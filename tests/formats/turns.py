@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rehydrate.messages import Conversation, Message, PieceKind
 
 
@@ -20,7 +22,8 @@ def open_tool_loop(conversation: Conversation) -> int | None:
     members = conversation.units[unit].messages
     called = {call for each in members for call in each.calls}
     by_itself = {call for each in members if each.role == "assistant" for call in each.answers}
-    return unit if called - by_itself or _ends_with_tool(said[-1]) else None
+    waits = called - by_itself and not _reacts_to_all(said[-1], members)
+    return unit if waits or _ends_with_tool(said[-1]) else None
 
 
 def turn_of_open_loop(conversation: Conversation) -> int | None:
@@ -57,7 +60,18 @@ def _is_said(message: Message) -> bool:
     return message.role == "assistant" and not only_thinks
 
 
+def _reacts_to_all(message: Message, members: Sequence[Message]) -> bool:
+    """Return whether it ends with words, after the results of all calls of its unit."""
+    before = {call for each in members if each.index <= message.index for call in each.answers}
+    called = {call for each in members for call in each.calls}
+    return called <= before and _kinds(message)[-1:] == [PieceKind.TEXT]
+
+
+def _kinds(message: Message) -> list[PieceKind]:
+    return [piece.kind for piece in message.pieces if piece.kind is not PieceKind.THINKING]
+
+
 def _ends_with_tool(message: Message) -> bool:
-    kinds = [piece.kind for piece in message.pieces if piece.kind is not PieceKind.THINKING]
+    kinds = _kinds(message)
     of_tools = (PieceKind.TOOL_INPUT, PieceKind.TOOL_RESULT)
     return bool(message.calls and kinds and kinds[-1] in of_tools)

@@ -403,3 +403,24 @@ def test_results_in_results_beyond_any_use_are_refused(provider: str):
         content = [{"type": "tool_result", "tool_use_id": "a", "content": content}]
     with pytest.raises(InvalidMessageError, match="256 deep at most"):
         render_history([{"role": "user", "content": content}], "anthropic", provider)
+
+
+def test_two_calls_of_one_id_have_a_result_each():
+    def calls(*names):
+        made = [{"name": name, "arguments": "{}"} for name in names]
+        listed = [{"id": "a", "type": "function", "function": each} for each in made]
+        return {"role": "assistant", "content": None, "tool_calls": listed}
+
+    def answer(text):
+        return {"role": "tool", "tool_call_id": "a", "content": text}
+
+    steps = [calls("tide", "berth"), answer("high"), answer("free"), calls("crane"), answer("up")]
+    messages, _ = rendered([CHAT[1], *steps], "openai_chat", "anthropic")
+    blocks = [block for each in messages[1:] for block in each["content"]]
+    names = {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    assert [(names[each["tool_use_id"]], each["content"]) for each in results] == [
+        ("tide", "high"),
+        ("berth", "free"),
+        ("crane", "up"),
+    ]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native, _text
-from rehydrate._text import as_base64, safe_error_text
+from rehydrate._text import json_value, safe_error_text
 from rehydrate.compact.signals import COVERED, valid_unicode
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message
@@ -295,7 +295,7 @@ def message_json(entry: Any) -> str:
 
 def as_json(value: Any) -> str:
     """Return compact JSON that UTF-8 can hold: a lone surrogate stays an escape."""
-    return _text.as_json(value, allow_nan=False, separators=(",", ":"), default=as_base64)
+    return _text.as_json(value, allow_nan=False, separators=(",", ":"), default=json_value)
 
 
 def _timestamp(entry: Any) -> datetime | None:

@@ -13,7 +13,7 @@ one new outline. A forged outline gets its names listed, and nothing more.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from rehydrate import _engine, _native
@@ -72,17 +72,18 @@ class OutlinePlan(NamedTuple):
         conversation: Conversation,
         target_of: Callable[[int], int],
         counter: str | _engine.CustomCounter,
+        pinned: Collection[int],
     ) -> tuple[Self, Conversation]:
         """Return the plan, and the conversation without the outlines that it replaces.
 
         ``target_of`` maps the tokens that came in to the target. Earlier outlines stay only if
-        everything fits the target. Otherwise they go, even if no new one is wanted: an outline must
-        not be kept as somebody's last message. Raises InvalidArgumentError for a bad size.
+        everything fits the target, or if they are ``pinned``. Otherwise they go, even if no new one
+        is wanted: an outline must not be kept as somebody's last message.
         """
         replaced = {
             float(index): names
             for index, text in conversation.lone_texts(OPENING)
-            if (names := _native.read_fenced_outline(text)) is not None
+            if index not in pinned and (names := _native.read_fenced_outline(text)) is not None
         }
         if not replaced:
             return cls(size), conversation

@@ -82,7 +82,7 @@ class _Run:
             read, self.entries = self.parted.read(), self.parted.entries
             pinned = self.parted.places(pinned)
         outline = False if read.format == "bedrock" else arguments.outline
-        self.plan, read = OutlinePlan.of(outline, read, arguments.target_of, counter)
+        self.plan, read = OutlinePlan.of(outline, read, arguments.target_of, counter, pinned)
         self.stripped: Sequence[Any] = self.entries
         self.stripped_tokens: Mapping[int, int] = {}
         self.stripped_units: Mapping[int, int] = {}
@@ -316,10 +316,10 @@ class _Run:
         """Return the figures of a compaction that ends now, with the episode written."""
         conversation, selection = self.conversation, self.decision.selection
         before, after = self.before_tokens, self.after_tokens
+        outline = self.outline.tokens if self.outline else 0
         is_builtin, writer = self.arguments.embedder.model is None, self.writer
-        covered = sum(
-            tokens for _, tokens, share in self.decision.dropped_units() if share >= COVERED
-        )
+        dropped = self.decision.dropped_units()
+        covered = sum(tokens for _, tokens, share in dropped if share >= COVERED)
         stats = Stats(
             before_tokens=before,
             after_tokens=after,
@@ -333,11 +333,11 @@ class _Run:
             pinned_tokens=selection.pinned_tokens,
             over_budget=after > self.target_tokens,
             changed=any((self.dropped, self.excerpted, self.lost_thinking, self.plan.replaced)),
-            covered_pct=_percent(covered, before - after) if self.signals.coverage else 0.0,
+            covered_pct=_percent(covered, before - after + outline),
             excerpted=self.excerpted,
             stripped=len(self.lost_thinking),
             stripped_tokens=sum(self.lost_thinking.values()),
-            outline_tokens=self.outline.tokens if self.outline else 0,
+            outline_tokens=outline,
             embedding=selection.embedding if is_builtin else self.signals.vectors is not None,
             query_share=selection.query_share,
             distilled=sum(self.novel.values()),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native, formats
 from rehydrate._check import check_methods, shown
-from rehydrate._text import as_base64, as_json
+from rehydrate._text import as_json, json_value
 from rehydrate.errors import (
     InvalidArgumentError,
     InvalidMessageError,
@@ -72,7 +72,7 @@ class Record(NamedTuple):
     @property
     def body(self) -> str:
         """Its content as JSON, in which bytes are base64."""
-        return as_json(self.content, default=as_base64)
+        return as_json(self.content, default=json_value)
 
     @property
     def row(self) -> Row:

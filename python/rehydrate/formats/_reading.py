@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import JSONEncoder
 from operator import is_
 from reprlib import Repr
 from typing import Any
 
-_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+_encode = JSONEncoder(
+    ensure_ascii=False,
+    separators=(",", ":"),
+    default=lambda value: dict(value) if isinstance(value, Mapping) else str(value),
+).encode
 
 
 def is_same_list(one: Sequence[Any], other: Sequence[Any]) -> bool:

@@ -248,8 +248,8 @@ impl Parted {
         }
         let Some((place, first)) = parts.first() else { return Ok(original) };
         if self.blocks.contains_key(place) {
-            let key = interned!(py, "tool_calls");
-            let key = if first.contains(key)? { key } else { interned!(py, "content") };
+            let is_chat = self.format == "openai_chat";
+            let key = if is_chat { interned!(py, "tool_calls") } else { interned!(py, "content") };
             let mut kept = Vec::new();
             for (place, entry) in parts {
                 let (positions, blocks) = (&self.blocks[place], entry.get_item(key)?);

@@ -79,7 +79,7 @@ pub use inputs::{input_texts, is_signed, with_texts};
 pub use json::{arguments, in_json, json_object, json_value};
 pub use langchain::{Message as LangchainMessage, as_message, is_langchain_message, langchain_role};
 pub use merged::merged_lines;
-pub use pairs::is_thought;
+pub use pairs::{is_thought, program_of};
 pub use readable::readable_texts;
 use rehydrate_core::conversation::{PieceKind, Role};
 use rehydrate_core::media::Vision;

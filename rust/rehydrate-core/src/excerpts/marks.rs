@@ -60,8 +60,11 @@ impl Division {
     #[must_use]
     pub fn mark(&self, run: &Run, handle: &str) -> String {
         let blocks = &self.blocks[run.blocks.clone()];
-        let count = blocks.iter().map(|block| block.count).sum();
-        mark(self.measure.name(), count, blocks[0].first, blocks[blocks.len() - 1].last, handle)
+        let count: usize = blocks.iter().map(|block| block.count).sum();
+        let (first, last) = (blocks[0].first, blocks[blocks.len() - 1].last);
+        // Lines after numbered ones may have no number.
+        let last = if last < first { first + count - 1 } else { last };
+        mark(self.measure.name(), count, first, last, handle)
     }
 
     /// The shown runs of `text`, whose division this is, in order.

@@ -86,7 +86,7 @@ record! {
         kept: bool,
         reason: Text,
         blocks: Vec<Bound<'py, PyAny>>,
-        stripped_tokens: u64,
+        stripped_tokens: i64,
         stripped: Text,
     }
 }
@@ -123,7 +123,7 @@ impl Unit<'_> {
         let stripped = self.stripped.as_str();
         if self.stripped_tokens > 0 || !stripped.is_empty() {
             let why = if stripped.is_empty() { String::new() } else { format!(": {stripped}") };
-            let tokens = grouped(self.stripped_tokens);
+            let tokens = grouped(u64::try_from(self.stripped_tokens).unwrap_or_default());
             lines.push(format!("{:>27} {tokens:>7} {:>39}  omit  thinking{why}", "", ""));
         }
         let mut is_whole = true;

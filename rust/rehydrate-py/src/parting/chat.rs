@@ -5,7 +5,7 @@ use rehydrate_core::conversation::Role;
 
 use super::groups::{Group, Ids, Part, distinct, id_in, is_by, pairs, with_field};
 use crate::interned::interned;
-use crate::reading::{Columns, Fields, is_list, is_signed, listed};
+use crate::reading::{Columns, Fields, is_list, is_signed, listed, program_of};
 
 /// The keys of a chat message that is parted; any other must be empty.
 const KEYS: [&str; 4] = ["role", "content", "name", "tool_calls"];
@@ -91,7 +91,7 @@ fn own_calls<'py>(fields: Fields<'_, 'py>, made: &[Bound<'py, PyAny>]) -> PyResu
             (None, None) => false,
         };
         match id_in(call, interned!(py, "id"))? {
-            Some(id) if has_input => calls.push(id),
+            Some(id) if has_input && program_of(of)?.is_none() => calls.push(id),
             _ => return Ok(None),
         }
     }

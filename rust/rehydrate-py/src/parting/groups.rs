@@ -4,7 +4,7 @@ use pyo3::types::{PyDict, PyString};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::interned::interned;
-use crate::reading::{Fields, Id};
+use crate::reading::{Fields, Id, program_of};
 
 /// An entry of the parted list.
 pub struct Part<'py> {
@@ -111,11 +111,8 @@ pub fn own_calls(blocks: &[Bound<'_, PyAny>]) -> PyResult<Option<Ids>> {
             }
             continue;
         }
-        let by_code = fields.get(interned!(block.py(), "caller"))?.is_some_and(|caller| {
-            Fields::of(&caller).is_some_and(|caller| caller.kind().is_ok_and(|kind| kind.name() != "direct"))
-        });
         match id_in(block, interned!(block.py(), "id"))? {
-            Some(id) if !by_code => calls.push(id),
+            Some(id) if program_of(fields)?.is_none() => calls.push(id),
             _ => return Ok(None),
         }
     }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use super::groups::{Group, Ids, Part, by_call, distinct, id_in, pairs, says};
 use crate::interned::interned;
-use crate::reading::{Columns, Fields};
+use crate::reading::{Columns, Fields, program_of};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -29,12 +29,7 @@ impl Kind {
         let Some(fields) = Fields::of(item) else { return Ok(Self::Other) };
         let kind = fields.kind()?;
         Ok(match &*kind.name() {
-            "function_call" | "custom_tool_call" => {
-                let caller = fields.get(interned!(item.py(), "caller"))?;
-                let program = caller.as_ref().and_then(Fields::of);
-                let program = program.map_or(Ok(None), |caller| caller.get(interned!(item.py(), "caller_id")))?;
-                if program.is_none() { Self::Call } else { Self::Other }
-            }
+            "function_call" | "custom_tool_call" if program_of(fields)?.is_none() => Self::Call,
             "function_call_output" | "custom_tool_call_output" => Self::Output,
             "reasoning" => Self::Reasoning,
             "" | "message" if fields.has(interned!(item.py(), "role"))? => {

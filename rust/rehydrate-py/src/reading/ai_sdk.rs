@@ -13,6 +13,7 @@ use rehydrate_core::conversation::{PieceKind, Role};
 use super::anthropic::check_calls;
 use super::blocks::{At, Body};
 use super::fields::{Fields, is_list, listed, python, text_of};
+use super::inputs::is_signed;
 use super::pairs::check_content;
 use super::strings::Id;
 use super::{Link, Read, speaker_of};
@@ -156,6 +157,7 @@ pub(super) fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyR
         match part_is(&part.kind()?.name(), false) {
             Is::Call => {
                 link = Link::Calls;
+                body.owners.extend(program_of(part)?.map(Id::of).transpose()?);
                 Call::of(part, false)?.read(body, py)?;
             }
             Is::Result => read_result(body, part, here)?,
@@ -164,6 +166,16 @@ pub(super) fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyR
         }
     }
     Ok(Read { speaker, link })
+}
+
+/// The id of the call whose code made this one, as Anthropic's provider has it.
+fn program_of<'py>(call: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    let (py, mut value) = (call.as_any().py(), Some(call.as_any().clone()));
+    let (options, provider) = (interned!(py, "providerOptions"), interned!(py, "anthropic"));
+    for key in [options, provider, interned!(py, "caller"), interned!(py, "toolId")] {
+        value = value.as_ref().and_then(Fields::of).map_or(Ok(None), |of| of.get(key))?;
+    }
+    Ok(value.and_then(|id| id.cast_into().ok()))
 }
 
 /// Read one UI message.
@@ -202,7 +214,10 @@ fn read_said<'py>(body: &mut Body, part: Fields<'_, 'py>, is: Is, at: At<'_, 'py
     let py = part.as_any().py();
     let text = || part.get(interned!(py, "text"));
     match is {
-        Is::Text => body.add(text()?, PieceKind::Text, Some(At::Key(&at, "text"))),
+        Is::Text => {
+            let is_free = body.places.is_some() && !is_signed(part.as_any())?;
+            body.add(text()?, PieceKind::Text, is_free.then_some(At::Key(&at, "text")))
+        }
         Is::Thought => {
             body.is_thoughtful = true;
             body.add(text()?, PieceKind::Thinking, None)

@@ -12,9 +12,10 @@ use rehydrate_core::media::Vision;
 
 use super::fields::{Fields, is_list, python, text_of, wrong_content};
 use super::gemini::Waiting;
+use super::inputs::is_signed;
 use super::json::{MAX_DEPTH, write_json};
 use super::media::media_tokens;
-use super::pairs::{check_no_pair, is_anthropic, is_call, is_of_server, is_thought, name_of};
+use super::pairs::{check_no_pair, is_anthropic, is_call, is_of_server, is_thought, name_of, program_of};
 use super::readable::{DEEPEST, MEDIA, Seen, readable};
 use super::strings::{Id, Source};
 use crate::interned::interned;
@@ -108,6 +109,8 @@ pub struct Body {
     /// The ids of the calls among the blocks.
     pub calls: Vec<Id>,
     pub answers: Vec<Id>,
+    /// The ids of calls that it belongs to, as those of code that made its calls.
+    pub owners: Vec<Id>,
     pub images: u32,
     /// The tokens of these.
     pub media_tokens: u32,
@@ -304,10 +307,11 @@ impl Body {
         if (name.is_empty() || TEXTS.contains(&name))
             && let Some(text) = block.text(interned!(py, "text"))?
         {
-            // Citations point into the text by character number.
+            // Citations point into the text by character number, and a signature may be of it.
             let is_free = self.places.is_some()
                 && !block.is_set(interned!(py, "annotations"))?
-                && !block.is_set(interned!(py, "citations"))?;
+                && !block.is_set(interned!(py, "citations"))?
+                && !is_signed(block.as_any())?;
             return self.add(Some(text.into_any()), kind, is_free.then_some(At::Key(&at, "text")));
         }
         if MEDIA.contains(&name) {
@@ -342,6 +346,7 @@ impl Body {
         self.has_pair |= !is_thought;
         if is_call(name) {
             self.is_uncommon |= name != "tool_use";
+            self.owners.extend(program_of(block)?.map(Id::of).transpose()?);
             if let Some(call) = block.text(interned!(py, "id"))? {
                 self.calls.push(Id::of(call)?);
             }

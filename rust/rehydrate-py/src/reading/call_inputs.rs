@@ -11,7 +11,7 @@ use super::fields::{Fields, listed, text_of};
 use super::gemini::{Is as Holds, Waiting, data_of};
 use super::inputs::is_signed;
 use super::langchain::langchain_inputs;
-use super::pairs::is_call;
+use super::pairs::{is_call, program_of};
 use super::responses::Item;
 use super::transcript::{line_content, path_of};
 use crate::exit::Running;
@@ -103,12 +103,8 @@ fn among_blocks<'py>(content: Option<&Bound<'py, PyAny>>, path: &Bound<'py, PyTu
         if !is_call(&kind.name()) {
             continue;
         }
-        let caller = block.get(interned!(py, "caller"))?;
-        let by_code = match caller.as_ref().and_then(Fields::of) {
-            Some(caller) => caller.kind()?.name() != "direct",
-            None => false,
-        };
-        let Some(call) = block.text(interned!(py, "id"))?.filter(|_| kind.name() == "tool_use" && !by_code) else {
+        let is_own = kind.name() == "tool_use" && program_of(block)?.is_none();
+        let Some(call) = block.text(interned!(py, "id"))?.filter(|_| is_own) else {
             found.push(None);
             continue;
         };
@@ -217,7 +213,7 @@ fn of_chats<'py>(entry: Fields<'_, 'py>) -> PyResult<Inputs<'py>> {
         let call = Fields::needed(call, 0, || format!("tool_calls[{number}]"))?;
         let id = call.text(interned!(py, "id"))?;
         let (function, custom) = (call.get(interned!(py, "function"))?, call.get(interned!(py, "custom"))?);
-        let read = if id.is_none() {
+        let read = if id.is_none() || program_of(call)?.is_some() {
             None
         } else if let Some(function) = function.as_ref().and_then(Fields::of) {
             let place = ("tool_calls", number, "function", "arguments").into_pyobject(py)?;
@@ -242,7 +238,7 @@ fn of_chats<'py>(entry: Fields<'_, 'py>) -> PyResult<Inputs<'py>> {
     Ok(found)
 }
 
-/// A call of a function or custom tool, which the caller runs.
+/// A call of a function or custom tool, which the caller runs. None for one that a program made.
 fn of_item<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Inputs<'py>> {
     let py = entry.py();
     let item = Item::of(entry, 0)?;
@@ -253,6 +249,9 @@ fn of_item<'py>(entry: &Bound<'py, PyAny>) -> PyResult<Inputs<'py>> {
         "custom_tool_call" => (interned!(py, "input"), true),
         other => return Ok(if OTHER_CALLS.contains(&other) { vec![None] } else { Vec::new() }),
     };
+    if program_of(of)?.is_some() {
+        return Ok(vec![None]);
+    }
     let place = PyTuple::new(py, [key])?;
     Ok(vec![Some((item.call, of.get(interned!(py, "name"))?, of.get(key)?, PyTuple::new(py, [place])?, is_text))])
 }

@@ -16,7 +16,7 @@ use super::blocks::{At, Body};
 use super::checks::no_list;
 use super::draft::Speaker;
 use super::fields::{Fields, is_list, listed, text_of};
-use super::pairs::check_content;
+use super::pairs::{check_content, program_of};
 use super::readable::readable_texts;
 use super::strings::Id;
 use super::{Link, Read, speaker_of};
@@ -90,6 +90,9 @@ pub fn read_message<'py>(body: &mut Body, raw: &Bound<'py, PyAny>) -> PyResult<R
             if let Some(id) = call.id.clone() {
                 body.calls.push(Id::of(id)?);
             }
+            // LiteLLM keeps what Claude says of its own code.
+            let program = Fields::of(&call.said).map_or(Ok(None), program_of)?;
+            body.owners.extend(program.map(Id::of).transpose()?);
             read_call(body, &call)?;
         }
     }

@@ -13,8 +13,8 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Group the messages of a draft: calls with their answers, and the messages that `links` joins in addition, by
-    /// position.
+    /// Group the messages of a draft: calls with their answers, messages with their owners, and those that `links` joins
+    /// by position.
     pub fn group(draft: Draft, links: &[(usize, usize)]) -> Self {
         let (mut calls, mut answers) = (0, 0);
         let ids = draft.rows.iter().map(|row| {
@@ -22,7 +22,7 @@ impl Columns {
             (calls, answers) = (row.calls_end, row.answers_end);
             of
         });
-        let units = grouping::group(draft.rows.len(), ids, links);
+        let units = grouping::group(draft.rows.len(), ids, &draft.owners, links);
         Self { of: draft, units }
     }
 
@@ -110,6 +110,16 @@ impl Columns {
     pub fn ends_with_tool(&self, at: usize) -> bool {
         let last = self.pieces(at).iter().map(|(_, kind)| *kind).rfind(|kind| *kind != PieceKind::Thinking);
         !self.calls(at).is_empty() && matches!(last, Some(PieceKind::ToolInput | PieceKind::ToolResult))
+    }
+
+    /// Whether a message ends with words, after the results of all calls of its unit: the model goes on after its code.
+    pub fn reacts_to_all(&self, at: usize) -> bool {
+        let members = self.units.members(self.units.unit_of()[at]);
+        let before = members.iter().take_while(|&&member| member <= at);
+        let answered: FxHashSet<&[u8]> = before.flat_map(|&member| self.answers(member)).map(Id::as_bytes).collect();
+        let last = self.pieces(at).iter().map(|(_, kind)| *kind).rfind(|kind| *kind != PieceKind::Thinking);
+        let mut calls = members.iter().flat_map(|&member| self.calls(member));
+        last == Some(PieceKind::Text) && calls.all(|call| answered.contains(call.as_bytes()))
     }
 
     /// Whether a unit holds a call that no assistant message answers.

@@ -45,6 +45,8 @@ pub struct Draft {
     pub pieces: Vec<(Source, PieceKind)>,
     pub calls: Vec<Id>,
     pub answers: Vec<Id>,
+    /// The place of each message that belongs to a call, and the id of that call.
+    pub owners: Vec<(usize, Id)>,
     pub rows: Vec<Row>,
     pub roles: Vec<Named>,
 }
@@ -116,6 +118,7 @@ impl Draft {
         if !body.answers.is_empty() {
             self.answers.append(&mut body.answers);
         }
+        self.owners.extend(body.owners.drain(..).map(|owner| (self.rows.len(), owner)));
         let role = self.role(speaker)?;
         self.end(Row {
             index: body.index,
@@ -170,6 +173,7 @@ impl Draft {
             answers: self.answers[..answers].iter().map(|id| id.clone_ref(py)).collect(),
             rows,
             roles: self.roles.iter().map(|known| known.clone_ref(py)).collect(),
+            owners: Vec::new(),
         }
     }
 

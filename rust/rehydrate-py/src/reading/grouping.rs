@@ -48,10 +48,15 @@ impl Units {
 }
 
 /// Join each answer with its call, and the messages that `links` joins. `ids` are the calls and the answers of each
-/// message.
+/// message, and `owners` the calls that a message belongs to, each with its place.
 ///
 /// An answer belongs to the latest unanswered call of its id; else to the answered call; else to a later call.
-pub fn group<'a>(messages: usize, ids: impl Iterator<Item = (&'a [Id], &'a [Id])>, links: &[(usize, usize)]) -> Units {
+pub fn group<'a>(
+    messages: usize,
+    ids: impl Iterator<Item = (&'a [Id], &'a [Id])>,
+    owners: &[(usize, Id)],
+    links: &[(usize, usize)],
+) -> Units {
     let mut parent: Vec<usize> = (0..messages).collect();
     let mut calls_of: FxHashMap<&[u8], Calls> = FxHashMap::default();
     let mut early = Vec::new();
@@ -74,6 +79,12 @@ pub fn group<'a>(messages: usize, ids: impl Iterator<Item = (&'a [Id], &'a [Id])
     for (answer, position) in early {
         if let Some(&call) = calls_of.get(answer).and_then(|of| of.waiting.first()) {
             join(&mut parent, call, position);
+        }
+    }
+    for (position, owner) in owners {
+        let of = calls_of.get(owner.as_bytes());
+        if let Some(call) = of.and_then(|of| of.answered.or(of.waiting.first().copied())) {
+            join(&mut parent, call, *position);
         }
     }
     links.iter().for_each(|&(one, other)| join(&mut parent, one, other));

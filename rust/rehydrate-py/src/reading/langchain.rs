@@ -19,6 +19,7 @@ use super::conversation::Conversation;
 use super::draft::{Draft, Speaker};
 use super::facts::{Facts, Notes};
 use super::fields::{Fields, is_list, listed, text_of, wrong_content};
+use super::pairs::program_of;
 use super::strings::Id;
 use super::thinking::{Rest, rest_of};
 use super::usual_speaker;
@@ -178,6 +179,13 @@ impl<'py> Message<'py> {
             made.push(Call { id, name, input: block.get(input.get(py))?, by_server });
         }
         Ok(made)
+    }
+
+    /// The ids of the calls whose code made calls among its blocks.
+    fn programs(&self) -> PyResult<Vec<Id>> {
+        let blocks = if self.calls.is_empty() { Vec::new() } else { self.blocks()? };
+        let programs = blocks.iter().filter_map(Fields::of).map(program_of).collect::<PyResult<Vec<_>>>()?;
+        programs.into_iter().flatten().map(Id::of).collect()
     }
 
     fn as_openai_sent(&self) -> PyResult<Vec<Call<'py>>> {
@@ -442,6 +450,7 @@ pub fn read_messages(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
             links.extend(caller.map(|caller| (caller, number)));
         }
         let is_results = message.speaker.role == Role::User && message.only_results()?;
+        body.owners = message.programs()?;
         let Message { speaker, calls, answers, .. } = message;
         let speaker = if is_results { Speaker::known(Role::Tool, interned!(py, "tool")) } else { speaker };
         (body.is_thoughtful, body.is_uncommon) = (true, true);

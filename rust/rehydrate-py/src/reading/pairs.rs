@@ -69,6 +69,22 @@ pub fn is_call(name: &str) -> bool {
     name == "tool_use" || name.ends_with("_tool_use")
 }
 
+/// The id of the call whose code made this one: Claude's or a program's of OpenAI's; "" if it is not named. None for a
+/// call that the model made itself.
+pub fn program_of<'py>(call: Fields<'_, 'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    let py = call.as_any().py();
+    let caller = call.get(interned!(py, "caller"))?;
+    let Some(caller) = caller.as_ref().and_then(Fields::of) else { return Ok(None) };
+    if caller.kind()?.name() == "direct" {
+        return Ok(None);
+    }
+    let id = match caller.text(interned!(py, "tool_id"))? {
+        None => caller.text(interned!(py, "caller_id"))?,
+        id => id,
+    };
+    Ok(Some(id.unwrap_or_else(|| interned!(py, "").clone())))
+}
+
 /// Whether a block of this type is a thought of Anthropic's.
 pub fn is_thought(name: &str) -> bool {
     matches!(name, "thinking" | "redacted_thinking")

@@ -49,13 +49,15 @@ impl Conversation {
 
     /// The unit whose tool calls or results no assistant message has reacted to yet.
     ///
-    /// It is the unit of the last assistant message, if that unit calls tools. Results may be missing, or all there, or
-    /// followed by text of the user. A thought alone answers nothing: the model is still working. A message that holds
-    /// the results of its own calls is open if nothing follows them in it.
+    /// It is the unit of the last assistant message, if that unit calls tools and the message says nothing after all
+    /// results. Results may be missing, or all there, or followed by text of the user. A thought alone answers nothing:
+    /// the model is still working. A message that holds the results of its own calls is open if nothing follows them in
+    /// it.
     fn open_tool_loop(&self) -> Option<usize> {
         let speaks = |&at: &usize| self.columns.role(at) == Role::Assistant && !self.columns.only_thinks(at);
         let last = (0..self.all().len()).rev().find(speaks)?;
-        let is_open = self.columns.calls_tools(self.unit(last)) || self.columns.ends_with_tool(last);
+        let of = &self.columns;
+        let is_open = of.calls_tools(self.unit(last)) && !of.reacts_to_all(last) || of.ends_with_tool(last);
         is_open.then(|| self.unit(last))
     }
 

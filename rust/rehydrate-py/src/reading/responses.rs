@@ -27,7 +27,7 @@ use super::draft::{Draft, Speaker};
 use super::facts::{Facts, Notes};
 use super::fields::{Fields, is_list, listed, text_of, wrong_content};
 use super::model_turns::ModelTurns;
-use super::pairs::check_no_pair;
+use super::pairs::{check_no_pair, program_of};
 use super::readable::MEDIA;
 use super::speaker_of;
 use super::strings::Id;
@@ -160,13 +160,17 @@ pub fn read_items<'py>(format: &str, numbered: &[Numbered<'py>], ignored: Vec<us
     let bytes = |id: &Bound<'py, PyString>| PyResult::Ok(Id::of(id.clone())?.as_bytes().to_vec());
     let called = items.iter().filter_map(|item| item.call.as_ref()).map(bytes).collect::<PyResult<HashSet<_>>>()?;
     for (place, (item, (_, _, may_be_turn))) in items.iter().zip(numbered).enumerate() {
-        turns.add(item.fields()?, item, place)?;
+        turns.add(item, place);
         body.begin(item.index);
         read_item(&mut body, item)?;
         (body.is_thoughtful, body.is_uncommon) = (true, true);
         body.calls = item.call.iter().cloned().map(Id::of).collect::<PyResult<_>>()?;
         body.answers = item.answer.iter().cloned().map(Id::of).collect::<PyResult<_>>()?;
-        notes.take(item.entry.py(), &mut body)?;
+        // A program's call belongs to it, and an MCP server's to the request to approve it.
+        let (py, entry) = (item.entry.py(), item.fields()?);
+        let request = entry.text(interned!(py, "approval_request_id"))?;
+        body.owners = program_of(entry)?.into_iter().chain(request).map(Id::of).collect::<PyResult<_>>()?;
+        notes.take(py, &mut body)?;
         draft.close(&mut body, &item.speaker, item.speaker.role == Role::User && *may_be_turn)?;
         let refers = match &item.answer {
             Some(answer) => !called.contains(&bytes(answer)?),

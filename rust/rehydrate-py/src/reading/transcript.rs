@@ -91,7 +91,6 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
     let (mut body, mut notes) = (Body::default(), Notes::default());
     let mut links = Vec::new();
     let (mut messages, mut first_lines) = (Numbers::default(), FxHashMap::default());
-    let mut callers: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     for (number, line) in lines.into_iter().enumerate() {
         let entry = Fields::needed(&line.entry, line.index, String::new)?;
         body.begin(line.index);
@@ -104,9 +103,6 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
                     links.push((first, number));
                 }
             }
-            for call in &body.calls {
-                callers.insert(call.as_bytes().to_vec(), number);
-            }
             Speaker::known(Role::Assistant, interned!(py, "assistant"))
         } else if body.only_results() {
             Speaker::known(Role::Tool, interned!(py, "tool"))
@@ -115,9 +111,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>) -> PyResult<Conversation> {
             Speaker::known(Role::User, interned!(py, "user"))
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
-        if let Some(source) = line.source {
-            links.extend(callers.get(Id::of(source)?.as_bytes()).map(|&caller| (caller, number)));
-        }
+        body.owners.extend(line.source.map(Id::of).transpose()?);
         notes.take(py, &mut body)?;
         draft.close(&mut body, &speaker, is_user_turn)?;
     }

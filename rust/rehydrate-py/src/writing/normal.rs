@@ -1,5 +1,5 @@
 //! Neutral messages as every provider accepts them: with ids that all accept, and each result right after its call.
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -27,12 +27,14 @@ pub fn hold_media_back(messages: &mut [Message<'_>]) -> PyResult<()> {
 
 /// Normalise ids to those that every provider accepts, and put each result right after its call.
 ///
-/// A result belongs to the latest call of its id. All results of an assistant turn are in one message after it. A
-/// result without a call stays in place: it was broken before. A system message never comes between a call and its
-/// results.
+/// A result belongs to the first call of its id without one, in the latest turn that has some. All results of an
+/// assistant turn are in one message after it. A result without a call stays in place: it was broken before. A system
+/// message never comes between a call and its results.
 pub fn normalized<'py>(py: Python<'py>, mut messages: Vec<Message<'py>>) -> PyResult<Vec<Message<'py>>> {
-    let mut ids = Ids::default();
+    let (mut ids, mut before) = (Ids::default(), None);
     for message in &mut messages {
+        ids.turn += usize::from(message.role == Role::Assistant && before != Some(Role::Assistant));
+        before = Some(message.role);
         if message.entry.is_none() {
             let first = message.first();
             for part in &mut message.parts {
@@ -62,7 +64,17 @@ fn spoken(message: &Message<'_>) -> PyResult<Spoken<Key>> {
 struct Ids {
     taken: HashSet<String>,
     numbers: HashMap<String, usize>,
-    latest: HashMap<Key, String>,
+    /// The number of the assistant's turn.
+    turn: usize,
+    latest: HashMap<Key, Called>,
+}
+
+/// The new ids of the calls with one id in the latest turn that has some. Those with a result are gone, but for the
+/// last.
+#[derive(Default)]
+struct Called {
+    turn: usize,
+    names: VecDeque<String>,
 }
 
 impl Ids {
@@ -70,14 +82,19 @@ impl Ids {
         match part {
             Part::Call(call) => {
                 let name = self.take(known_characters(call.id.as_ref(), source)?);
-                self.latest.insert(key_of(call.id.as_ref())?, name.clone());
+                let called = self.latest.entry(key_of(call.id.as_ref())?).or_default();
+                if called.turn != self.turn {
+                    *called = Called { turn: self.turn, names: VecDeque::new() };
+                }
+                called.names.push_back(name.clone());
                 call.id = Some(PyString::new(py, &name));
             }
             Part::Result(answer) => {
-                let name = match self.latest.get(&key_of(answer.id.as_ref())?) {
-                    Some(name) => name.clone(),
-                    None => known_characters(answer.id.as_ref(), source)?,
+                let name = match self.latest.get_mut(&key_of(answer.id.as_ref())?) {
+                    Some(Called { names, .. }) if names.len() > 1 => names.pop_front(),
+                    called => called.and_then(|called| called.names.front().cloned()),
                 };
+                let name = name.map_or_else(|| known_characters(answer.id.as_ref(), source), Ok)?;
                 answer.id = Some(PyString::new(py, &name));
             }
             Part::Text(_) | Part::Media(_) => {}
