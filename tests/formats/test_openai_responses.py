@@ -319,6 +319,7 @@ def test_the_calls_of_a_program_belong_to_it():
         kept = compact_context(items, target_ratio=ratio).messages
         assert [each for each in kept if each in items[1:11]] in ([], items[1:11])
     assert broken(*items[:10], *items[11:]) == [(1, "unanswered_tool_call")]
+    assert [broken(*items[:end]) for end in range(6, 12)] == [[]] * 6  # it is not done yet
 
 
 def test_a_search_that_the_client_runs_ends_the_turn():

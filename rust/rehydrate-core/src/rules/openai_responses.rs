@@ -123,14 +123,22 @@ fn reasoning_rules(items: &[Item], found: &mut Vec<Violation>) {
     }
 }
 
+/// The number of the model's turn, and of the client's messages before it: a program goes on after the outputs of the
+/// calls that it made.
+#[derive(Clone, Copy, Default)]
+struct Turn {
+    models: usize,
+    clients: usize,
+}
+
 /// Matching of calls and outputs, turn by turn.
 #[derive(Default)]
 struct Pairing<'a> {
     found: Vec<Violation>,
     /// The calls of each id that wait, with their turns.
-    waiting: FxHashMap<&'a [u8], Vec<(&'a Item, usize)>>,
+    waiting: FxHashMap<&'a [u8], Vec<(&'a Item, Turn)>>,
     answered: FxHashSet<&'a [u8]>,
-    turn: usize,
+    now: Turn,
     is_answering: bool,
 }
 
@@ -138,16 +146,16 @@ impl<'a> Pairing<'a> {
     fn add(&mut self, item: &'a Item) {
         let is_tools = item.role == Role::Other(b"tool".to_vec());
         if item.role == Role::Assistant {
-            self.turn += usize::from(self.is_answering);
+            self.now.models += usize::from(self.is_answering);
         } else if !is_tools {
-            self.turn += 1;
+            self.now = Turn { models: self.now.models + 1, clients: self.now.clients + 1 };
         }
         self.is_answering = is_tools;
         if let Some(call) = &item.call {
             if self.waiting.contains_key(call.as_slice()) {
                 self.found.push(broken!(item.index, "duplicate_id", "the call id '", call, "' was used before"));
             }
-            self.waiting.entry(call).or_default().push((item, self.turn));
+            self.waiting.entry(call).or_default().push((item, self.now));
         } else if let Some(answer) = &item.answer {
             self.answer(item.index, answer);
         } else if is_clients(call_of(&item.kind)) {
@@ -170,8 +178,11 @@ impl<'a> Pairing<'a> {
     fn settle(&mut self) {
         for (call, pending) in &self.waiting {
             for (item, turn) in pending {
-                let must_be = is_clients(&item.kind) || ANSWERED.contains(&item.kind.as_slice());
-                if must_be && *turn < self.turn {
+                let is_over = match item.kind.as_slice() {
+                    kind if is_clients(kind) => turn.models < self.now.models,
+                    kind => ANSWERED.contains(&kind) && turn.clients < self.now.clients,
+                };
+                if is_over {
                     self.found.push(broken!(item.index, "unanswered_tool_call", "no output for call '", call, "'"));
                 }
             }
