@@ -165,8 +165,8 @@ impl Connections {
 
     fn read_once<T>(&self, work: &impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
         let idle = lock(&self.readers).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
+        let (mut connection, is_frozen) = match idle {
+            Some(connection) => (connection, false),
             None => connect(&self.path, self.is_read_only)?,
         };
         let found = {
@@ -175,7 +175,7 @@ impl Connections {
         };
         // A connection that met trouble is not used again.
         let mut readers = lock(&self.readers);
-        if found.is_ok() && readers.len() < IDLE_READERS && !self.is_closed() {
+        if found.is_ok() && !is_frozen && readers.len() < IDLE_READERS && !self.is_closed() {
             readers.push(connection);
         }
         found
@@ -226,7 +226,7 @@ impl Connections {
     fn connected<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
         Ok(match slot.take() {
             Some(connection) => slot.insert(connection),
-            None => slot.insert(connect(&self.path, self.is_read_only)?),
+            None => slot.insert(connect(&self.path, self.is_read_only)?.0),
         })
     }
 
@@ -314,7 +314,7 @@ impl Connections {
         loop {
             {
                 let _inside = use_count::enter(&self.path)?;
-                let mode = connect(&self.path, self.is_read_only).and_then(|connection| {
+                let mode = connect(&self.path, self.is_read_only).and_then(|(connection, _)| {
                     let mode = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
                     mode.map_err(|error| problem::sqlite(&self.path, &error))
                 });

@@ -40,7 +40,7 @@ const JOURNAL: &str = "-journal";
 /// # Errors
 /// Things other than files, which nobody may open: opening a pipe waits.
 pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let path = files::target_of(path);
     for ending in ["", "-wal", "-shm", JOURNAL] {
         let file = files::sibling(&path, ending);
         if files::is_special(&file) {
@@ -109,21 +109,22 @@ fn is_unreachable(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
 }
 
-/// One connection to the file at `path`.
-pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<Connection> {
+/// One connection to the file at `path`, and whether it is frozen: then it may not see what others write later.
+pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<(Connection, bool)> {
     let access = if is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|mut connection| {
+    let open = |path: &Path, flags| {
+        let mut connection = Connection::open_with_flags(path, flags)?;
         configure(&mut connection)?;
         Ok(connection)
-    });
-    let opened = match opened {
+    };
+    let opened = match open(path, flags) {
         // If not even the files next to it can be made, nobody can write to it either, unless a log is there.
         Err(error) if is_read_only && is_unreachable(&error) && !files::has_log(path) => {
-            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-            Connection::open_with_flags(files::immutable_uri(path), flags)
+            let uri = files::immutable_uri(path);
+            open(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI).map(|connection| (connection, true))
         }
-        opened => opened,
+        opened => opened.map(|connection| (connection, false)),
     };
     opened.map_err(|error| problem::sqlite(path, &error))
 }
