@@ -278,3 +278,36 @@ def test_a_reader_in_a_folder_that_it_may_not_write_in_sees_what_others_write(pa
                 assert reader.search(f"number {number}", 1)[0].item.text.startswith("number")
     finally:
         path.parent.chmod(0o755)
+
+
+LAYERED = """
+mount -t tmpfs tmpfs "$1" && mkdir "$1/low" "$1/up" "$1/work" "$1/m" && cp "$2" "$1/low/memory.db" &&
+mount -t overlay overlay -o "lowerdir=$1/low,upperdir=$1/up,workdir=$1/work" "$1/m" || exit 77
+exec "$3" -c "$4" "$1/m/memory.db"
+"""
+WRITES = """
+import sys
+from rehydrate import Memory
+with Memory.open(sys.argv[1], namespace="a") as memory:
+    print(memory.add("the second")[0].created, len(memory.list()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it needs namespaces of mounts")
+def test_a_file_in_the_image_of_a_container_can_be_written_to(path: Path, tmp_path: Path):
+    with Memory.open(path, namespace="a") as memory:
+        memory.add("the first")
+    (tmp_path / "mount").mkdir()
+    given = [str(tmp_path / "mount"), str(path), sys.executable, WRITES]
+    try:
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", LAYERED, "sh", *given],
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if done.returncode == 77 or done.stderr.startswith("unshare"):
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    assert done.stdout.split() == ["True", "2"], done.stderr

@@ -67,13 +67,15 @@ impl Connections {
             if !is_read_only {
                 database_file::make(&path)?;
             }
-            let identity = Identity::of(&path).map_err(|error| problem::io(&path, &error))?;
-            let followed = check_kinds(&path)?;
+            let identify = || Identity::of(&path).map_err(|error| problem::io(&path, &error));
+            let (before, followed) = (identify()?, check_kinds(&path)?);
             // Closing a file releases the locks that SQLite has on it, in the whole process (POSIX). So it is only read
             // here while there is no connection.
-            if !others.iter().any(|other| other.identity == identity) {
-                check_header(&followed)?;
+            if !others.iter().any(|other| other.identity == before) {
+                check_header(&followed, is_read_only)?;
             }
+            // A container's file system makes another file of one that is opened for writing.
+            let identity = identify()?;
             let (is_closed, writer, readers) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
             Ok(Self { path, is_read_only, identity, busy, is_closed, writer, readers })
         })?;

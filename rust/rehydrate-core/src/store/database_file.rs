@@ -54,7 +54,7 @@ pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
 ///
 /// SQLite also reads files next to the database. A journal may name a path, which SQLite removes when it has rolled the
 /// journal back; no journal of ours names one.
-pub(super) fn check_header(path: &Path) -> Result<()> {
+pub(super) fn check_header(path: &Path, is_read_only: bool) -> Result<()> {
     let journal = files::sibling(path, JOURNAL);
     if ends_in(&journal, NAMES_ANOTHER).map_err(|error| problem::io(&journal, &error))? {
         let remedy = "remove it, or take the store from who made it again";
@@ -63,7 +63,8 @@ pub(super) fn check_header(path: &Path) -> Result<()> {
     }
     // Its length is the number of bytes that can be read: a separate query may see that of a file that another process
     // is just making.
-    let read = File::open(path).and_then(|file| {
+    let opened = OpenOptions::new().read(true).write(!is_read_only).open(path).or_else(|_| File::open(path));
+    let read = opened.and_then(|file| {
         let mut header = Vec::new();
         file.take(HEADER.len() as u64).read_to_end(&mut header)?;
         Ok(header.is_empty() || header == HEADER)
