@@ -281,7 +281,8 @@ def test_a_reader_in_a_folder_that_it_may_not_write_in_sees_what_others_write(pa
 
 
 LAYERED = """
-mount -t tmpfs tmpfs "$1" && mkdir "$1/low" "$1/up" "$1/work" "$1/m" && cp "$2" "$1/low/memory.db" &&
+mount -t tmpfs tmpfs "$1" && mkdir "$1/low" "$1/up" "$1/work" "$1/m" &&
+cp "$2" "$1/low/memory.db" &&
 mount -t overlay overlay -o "lowerdir=$1/low,upperdir=$1/up,workdir=$1/work" "$1/m" || exit 77
 exec "$3" -c "$4" "$1/m/memory.db"
 """
