@@ -286,7 +286,7 @@ class Memory(Closing):
         if vectors is not None and queries:
             import numpy as np
 
-            has_vector = np.atleast_2d(vectors.rows).any(axis=1).tolist()
+            has_vector: Any = np.atleast_2d(vectors.rows).any(axis=1)
             # A namespace without vectors finds nothing by one.
             lacking = [at for at, near in enumerate(found) if not (near and has_vector[at])]
             by_text = [queries[at] for at in lacking]
