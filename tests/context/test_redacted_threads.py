@@ -1,13 +1,17 @@
 """Redacted threads: a text is gone from all that was said, and the thread is read as before."""
 
 import json
+import subprocess
+import sys
+from contextlib import closing, contextmanager
 
 import pytest
 
 from rehydrate import validate
-from rehydrate._native import handle_of_text
+from rehydrate._native import LocalStore, handle_of_text
 from rehydrate.context import Context, ThreadReader, Threads
-from rehydrate.errors import InvalidArgumentError, StoreConflictError
+from rehydrate.errors import InvalidArgumentError, StoreBusyError, StoreConflictError
+from rehydrate.memory import MemoryLimits
 from tests.context.test_stored_threads import (
     assistant,
     call,
@@ -162,3 +166,47 @@ def test_redaction_is_one_change(where, monkeypatch):
         with pytest.raises(InvalidArgumentError):
             threads.native.replace_records("alice", "t", before + 1, [(99, "x")], refused[1])
         assert len(threads.native.records("alice", "t")) == before + 1
+
+
+def test_a_context_that_still_has_a_redacted_text_is_refused(where):
+    with Threads.open(where, namespace="alice") as threads:
+        context = Context(threads=threads, thread="t", system="The PIN is 48213377.")
+        context.prompt("Hello.")
+        assert threads.redact("t", "48213377") == 1
+        with pytest.raises(StoreConflictError):
+            context.add(assistant("Hi."))
+        again = Context(threads=threads, thread="t", system="The PIN is [redacted].")
+        assert "48213377" not in json.dumps(again.prompt("Go on.").request)
+
+
+READER = """
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as reader:
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM records").fetchall()
+    print("reading", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def reading(where):
+    """Another process in the middle of a long read."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", READER, str(where)], **pipes) as process:
+        assert process.stdout.readline()
+        yield
+        process.stdin.close()
+
+
+def test_a_redaction_that_was_cut_off_is_finished_by_the_next(tmp_path):
+    where = tmp_path / "t.db"
+    with closing(LocalStore(where, limits=MemoryLimits(), busy_seconds=0.05)) as store:
+        threads = Threads(store, namespace="alice")
+        Context(threads=threads, thread="t").add(user("The word is incunabulum."))
+        with reading(where), pytest.raises(StoreBusyError):
+            threads.redact("t", "incunabulum")
+        assert threads.history("t")[0][1] == user("The word is [redacted].")
+        assert b"incunabulum" in stored_bytes(where)
+        assert threads.redact("t", "incunabulum") == 0
+        assert b"incunabulum" not in stored_bytes(where)

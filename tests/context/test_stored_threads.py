@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from dataclasses import replace
 
 import anyio
@@ -515,3 +516,42 @@ def test_a_deep_entry_is_stored_or_refused_by_a_typed_error(where, depth):
         context.add(user("and now?"))
     with opened(where) as context:
         assert context.history[-1] == user("and now?")
+
+
+def test_a_thread_that_was_purged_and_begun_again_is_another_one(where):
+    with Threads.open(where, namespace="alice") as threads:
+        old = Context(threads=threads, thread="t")
+        old.add(user("The old question."))
+        threads.purge("t")
+        time.sleep(0.002)  # threads are told apart by the millisecond in which they were begun
+        Context(threads=threads, thread="t").add(user("The new question."))
+        for _ in range(2):
+            with pytest.raises(StoreConflictError):
+                old.add(assistant("The old answer."))
+            assert [entry for _, entry in threads.history("t")] == [user("The new question.")]
+        Context(threads=threads, thread="t").add(assistant("The new answer."))
+        assert len(threads.history("t")) == 2
+
+
+class Late:
+    """The threads of a store, where others are always quicker, 20 times."""
+
+    def __init__(self, threads):
+        self._threads = threads
+        self._left = 20
+        self.path, self.thread = threads.path, threads.thread
+
+    def append_records(self, *given):
+        self._left -= 1
+        if self._left >= 0:
+            raise StoreConflictError(self.path, "another process wrote", "try again")
+        return self._threads.append_records(*given)
+
+
+def test_a_text_is_kept_however_many_keep_theirs_at_once(where, monkeypatch):
+    with Threads.open(where, namespace="alice") as threads:
+        late = Late(threads.native)
+        with monkeypatch.context() as patched:
+            patched.setattr(Threads, "native", property(lambda _: late))
+            handle = threads.keep("t", "a whole text")
+        assert threads.stored_thread("t", None, "").originals == {handle: "a whole text"}

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from rehydrate._native import last_turns, used_names
+from rehydrate.context.stored import GrowingThread
 from rehydrate.integrations.claude_code import Home, Records, answer
 from rehydrate.integrations.claude_code.compaction import MAX_CHARS
+from rehydrate.integrations.claude_code.transcript import Session
 from rehydrate.integrations.mcp_server import Stores
 from tests.integrations.claude_hooks import (
     PROJECT,
@@ -534,3 +536,25 @@ def test_what_was_taken_back_in_codex_is_not_put_back(tmp_path: Path) -> None:
     held = [item.text for item in memory.list(limit=100)]
     memory.close()
     assert not any("MongoDB" in text for text in held)
+
+
+def test_two_hooks_that_begin_a_session_at_once_both_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcript = write_lines(tmp_path / "t.jsonl", work(5))
+    home = Home.of(environment(tmp_path))
+    session = Session(home, PROJECT, "s-1", "claude_code")
+    kept: list[str] = []
+
+    def add(thread: GrowingThread, entries: Any) -> None:
+        if not kept:  # the other hook is quicker
+            kept.append(session.keep(LOG))
+        alone(thread, entries)
+
+    alone = GrowingThread.add
+    monkeypatch.setattr(GrowingThread, "add", add)
+    with Records(home) as records:
+        session.store_new(transcript, records, time.monotonic() + 200, 1_000)
+    assert stores(tmp_path).reader("s-1").whole(kept[0]) == LOG
+    with home.open_threads(PROJECT) as threads:
+        assert len(threads.stored_thread("s-1", PROJECT, "").entries) == len(work(5))

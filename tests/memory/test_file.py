@@ -235,3 +235,80 @@ def test_a_name_that_no_file_has_is_a_typed_error(tmp_path: Path, name: str) -> 
         ):
             with pytest.raises(InvalidArgumentError, match="a character that no file's name has"):
                 open_it()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+def test_a_link_to_a_file_and_the_file_are_one_store(path: Path, tmp_path: Path):
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with Memory.open(path, namespace="a") as memory:
+        memory.add("something else")
+    with Memory.open(link, namespace="a") as memory:
+        memory.add([f"the incunabulum number {n}" for n in range(50)], source="s")
+        memory.rebuild()
+        assert memory.stats().indexed == 51
+    assert [entry.name for entry in link.parent.iterdir()] == ["link.db"]
+    with Memory.open(path, namespace="a") as memory:
+        assert memory.verify().damaged_indexes == 0
+        memory.purge(source="s")
+    held = b"".join(entry.read_bytes() for entry in tmp_path.rglob("*") if entry.is_file())
+    assert b"incunabulum" not in held
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have other rights there")
+def test_a_reader_in_a_folder_that_it_may_not_write_in_sees_what_others_write(path: Path):
+    def add(text: str) -> None:
+        path.parent.chmod(0o755)
+        with Memory.open(path, namespace="a") as writer:
+            writer.add(text)
+        path.parent.chmod(0o555)
+
+    add("the first")
+    path.parent.chmod(0o755)
+    for file in path.parent.glob("memory.db-*"):  # as where the file alone was copied
+        file.unlink()
+    path.parent.chmod(0o555)
+    try:
+        with Memory.open(path, namespace="a", read_only=True) as reader:
+            assert len(reader.list()) == 1
+            for number in range(3):
+                add(f"number {number} " + "x" * 9_000)
+                assert len(reader.list()) == 2 + number
+                assert reader.search(f"number {number}", 1)[0].item.text.startswith("number")
+    finally:
+        path.parent.chmod(0o755)
+
+
+LAYERED = """
+mount -t tmpfs tmpfs "$1" && mkdir "$1/low" "$1/up" "$1/work" "$1/m" &&
+cp "$2" "$1/low/memory.db" &&
+mount -t overlay overlay -o "lowerdir=$1/low,upperdir=$1/up,workdir=$1/work" "$1/m" || exit 77
+exec "$3" -c "$4" "$1/m/memory.db"
+"""
+WRITES = """
+import sys
+from rehydrate import Memory
+with Memory.open(sys.argv[1], namespace="a") as memory:
+    print(memory.add("the second")[0].created, len(memory.list()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it needs namespaces of mounts")
+def test_a_file_in_the_image_of_a_container_can_be_written_to(path: Path, tmp_path: Path):
+    with Memory.open(path, namespace="a") as memory:
+        memory.add("the first")
+    (tmp_path / "mount").mkdir()
+    given = [str(tmp_path / "mount"), str(path), sys.executable, WRITES]
+    try:
+        done = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", LAYERED, "sh", *given],
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if done.returncode == 77 or done.stderr.startswith("unshare"):
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    assert done.stdout.split() == ["True", "2"], done.stderr

@@ -22,7 +22,15 @@ from rehydrate.errors import (
     OtherNamespaceError,
     UnknownHandleError,
 )
-from rehydrate.memory import Link, MemoryItem, MemoryLimits, MemoryStore, Redaction, Vectors
+from rehydrate.memory import (
+    Link,
+    MemoryItem,
+    MemoryLimits,
+    MemoryStore,
+    Recalled,
+    Redaction,
+    Vectors,
+)
 from tests.memory.plain import PlainStore
 
 
@@ -274,7 +282,7 @@ def test_vectors_of_an_embedder_are_handed_to_the_store():
 
         def recall(self, texts: Any, k: int = 3, *, namespace: str, vectors: Any = None) -> Any:
             seen.append(vectors)
-            return [[] for _ in vectors.rows]
+            return [[Recalled("mem_0", 1.0)] for _ in vectors.rows]
 
     memory = Memory(Seeing(), namespace="a", embedder=Embedder(Flaky(), space="flaky-a"))
     memory.add(["a zebra", "an apple", "password=hunter22"])

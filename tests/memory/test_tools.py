@@ -220,3 +220,14 @@ def test_a_note_may_have_a_name_like_a_handle(tool: LoadMemory, memory: Memory):
 def test_the_most_tokens_are_a_whole_number(memory: Memory, most: Any):
     with pytest.raises(InvalidArgumentError, match="max_tokens is"):
         LoadMemory(memory, max_tokens=most)
+
+
+def test_a_note_is_found_by_its_name_however_many_items_are_newer(memory: Memory):
+    memory.add("Staging listens on 9000.", source="servers/ports.md")
+    memory.add([f"item {number}" for number in range(1_001)], source="log")
+    memory.add("without a source")
+    result = LoadMemory(memory).handle(call("anthropic", {"name": "ports.md"}))
+    assert said(result) == "Staging listens on 9000."
+    assert memory.sources() == ["log", "servers/ports.md"]
+    assert memory.purge(source="log") == 1_001
+    assert memory.sources() == ["servers/ports.md"]

@@ -141,3 +141,35 @@ def test_a_store_without_it_says_what_to_do_instead():
         InvalidArgumentError, match="export_items, purge and import_items do the same"
     ):
         Memory(PlainStore(), namespace="a").drop_vectors()
+
+
+def test_items_without_vectors_are_recalled_by_the_built_in_model(tmp_path: Path):
+    path = tmp_path / "memory.db"
+    with Memory.open(path, namespace="a") as memory:
+        memory.add(TEXTS)
+        expected = memory.recall(TEXTS, 2)
+    with Memory.open(path, namespace="a", embedder=model("new", 16)) as memory:
+        assert memory.recall(TEXTS, 2) == expected
+        assert memory.recall([], 2) == []
+        memory.rebuild()
+        assert [row[0].handle for row in memory.recall(TEXTS, 2)] == [
+            row[0].handle for row in expected
+        ]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_vector_that_is_not_finite_is_refused_and_empties_no_row(tmp_path: Path, number: float):
+    with Memory.open(tmp_path / "m.db", namespace="a", embedder=model("m", 4)) as memory:
+        memory.add(TEXTS)
+        rows = np.ones((3, 4), np.float32)
+        rows[1, 2] = number
+        vectors = Vectors("m", rows)
+        for call in (
+            lambda: memory.recall(TEXTS, vectors=vectors),
+            lambda: memory.recall(rows),
+            lambda: memory.search("violin", vectors=Vectors("m", rows[1:2])),
+            lambda: memory.add(TEXTS, source="s", vectors=vectors),
+        ):
+            with pytest.raises(InvalidArgumentError, match="zeros for no vector"):
+                call()
+        assert len(memory.list()) == len(TEXTS)

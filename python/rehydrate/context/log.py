@@ -19,7 +19,7 @@ from rehydrate import _native
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._native import REMAINDER_PREFIX, handle_of_text
 from rehydrate.context.records import Kind, Record, Row, header
-from rehydrate.errors import StoreClosedError, UnknownHandleError
+from rehydrate.errors import StoreClosedError, StoreConflictError, UnknownHandleError
 from rehydrate.prompt.originals import About
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.serialize import plain
@@ -89,6 +89,9 @@ class Log:
         self._saved_remainders = set(thread.remainders)
         self._originals = originals
         self._clock = clock
+        found = store.thread(namespace, name)
+        self._created = None if found is None else found[1]
+        """The time at which the thread was begun, to recognise another one of the same name."""
         self._rows: list[Row] = []
         """The last records that were to be written."""
         self.is_closed = False
@@ -182,7 +185,8 @@ class Log:
             return
         records, was = mark
         found = self.store.thread(self.namespace, self.name)
-        has = 0 if found is None else found[3]
+        is_other = found is None or self._created not in {None, found[1]}
+        has = 0 if found is None or is_other else found[3]
         if has > records:
             since = self.store.records(self.namespace, self.name, start=records)
             if has == known or [*since[known - records :]] == self._rows:
@@ -197,8 +201,17 @@ class Log:
         """Write the records, and return how many the thread has then."""
         self._rows = rows
         number = self._mark[0]
-        self.store.append_records(self.namespace, self.name, number, rows)
-        return number + len(rows)
+        _, created, _, there, _ = self.store.append_records(self.namespace, self.name, number, rows)
+        if self._created not in {None, created}:
+            undo = Record(Kind.UNDO, self._clock(), {"to": max(number, 1)})
+            self.store.append_records(self.namespace, self.name, there, [undo.row])
+            raise StoreConflictError(
+                self.store.path,
+                f"thread {self.name!r} was purged, and begun again by others",
+                "open it again with Context(threads=..., thread=...)",
+            )
+        self._created = created
+        return there
 
 
 MAX_REMAINDERS = 16

@@ -313,7 +313,9 @@ class Memory(Closing):
         if vectors is not None and queries:
             import numpy as np
 
-            lacking = np.flatnonzero(~np.atleast_2d(vectors.rows).any(axis=1)).tolist()
+            has_vector: Any = np.atleast_2d(vectors.rows).any(axis=1)
+            # A namespace without vectors finds nothing by one.
+            lacking = [at for at, near in enumerate(found) if not (near and has_vector[at])]
             by_text = [queries[at] for at in lacking]
             near = self._store.recall(by_text, count, namespace=where) if by_text else []
             for at, row in zip(lacking, near, strict=True):
@@ -448,6 +450,15 @@ class Memory(Closing):
         found = self._store.namespaces()
         return [name for name in found if self._namespace in {None, name}]
 
+    def sources(self, *, namespace: str | None = None) -> Sequence[str]:
+        """Return the sources of the items, in alphabetical order; an item without one has none."""
+        where = self._where("sources", namespace)
+        if (sources := getattr(self._store, "sources", None)) is not None:
+            found: Sequence[str] = sources(namespace=where)
+            return found
+        items = self._store.list(namespace=where, limit=None)
+        return sorted({item.source for item in items if item.source})
+
     def verify(self) -> VerifyReport:
         """Check everything that is stored, in all namespaces."""
         return self._store.verify()
@@ -530,6 +541,7 @@ class Memory(Closing):
     acopy_to = stored(copy_to)
     astats = stored(stats)
     anamespaces = stored(namespaces)
+    asources = stored(sources)
     averify = stored(verify)
     arebuild = stored(rebuild)
     adrop_vectors = stored(drop_vectors)

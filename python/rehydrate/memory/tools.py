@@ -174,7 +174,7 @@ class LoadMemory:
             raise InvalidArgumentError(
                 f"memory holds no {name}; it was forgotten, or mistyped. Try a query"
             )
-        sources = self._all_sources()
+        sources = self._memory.sources()
         more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
         names = (", ".join(sources[:_NAMED]) + more) or "none"
         raise InvalidArgumentError(
@@ -193,21 +193,15 @@ class LoadMemory:
             sources=[f"{label}/{name}" for label in labels], limit=None, newest_first=False
         )
         if not found:
-            ends = [source for source in self._all_sources() if source.endswith(f"/{name}")]
+            ends = [source for source in self._memory.sources() if source.endswith(f"/{name}")]
             found = self._memory.list(sources=ends, limit=None, newest_first=False)
         # Two folders may have such a note: use one, so that their lines are not mixed.
         return [item for item in found if item.source == found[0].source]
-
-    def _all_sources(self) -> list[str]:
-        """Return the sources of the newest items; listing all would read the whole memory."""
-        items = self._memory.list(limit=_LOOKED_THROUGH)
-        return sorted({item.source for item in items if item.source})
 
 
 _LEAST_ROOM = 200
 """Characters for another text."""
 _NAMED = 20
-_LOOKED_THROUGH = 1_000
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -340,6 +340,12 @@ impl LocalStore {
         Ok(names)
     }
 
+    /// The sources of the namespace's items, in alphabetical order.
+    #[pyo3(signature = (*, namespace))]
+    fn sources(&self, py: Python<'_>, namespace: Name) -> PyResult<Vec<String>> {
+        detached(py, || self.core().sources(&namespace.0))
+    }
+
     /// Check everything that is stored.
     fn verify<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = detached(py, || self.core().verify())?;

@@ -157,6 +157,17 @@ def test_a_redacted_text_is_gone_from_files_that_were_read_before(memory, files,
     assert [item.text for item in memory.list()] == ["The code is [redacted]."]
 
 
+def test_no_byte_of_the_passages_of_a_redacted_text_stays(memory, files, path):
+    memory.add("Another note.", source="notes")
+    files.run(create(text="The code is incunabulum."))
+    with Threads.open(path, namespace="alice") as threads:
+        threads.redact("/memories", "incunabulum")
+    files.run(view("/memories"))
+    held = b"".join(file.read_bytes() for file in path.parent.rglob("*") if file.is_file())
+    assert b"incunabulum" not in held
+    assert {item.text for item in memory.list()} == {"Another note.", "The code is [redacted]."}
+
+
 def test_a_redaction_leaves_the_files_where_they_were(memory, files, path):
     files.run(create(text="The path of the content is an entry."))
     with Threads.open(path, namespace="alice") as threads:

@@ -22,8 +22,9 @@ from rehydrate.errors import (
     StoreError,
     StoreReadOnlyError,
 )
+from rehydrate.memory import MemoryItem
 from rehydrate.memory.postgres import PostgresStore
-from rehydrate.memory.postgres.connections import verify_version
+from rehydrate.memory.postgres.connections import Connections, verify_version
 from tests.memory.stress.postgres import check_kills
 from tests.postgres_server import server
 
@@ -207,3 +208,87 @@ def test_kills_of_clients_and_of_the_server_lose_no_write(
         seen = check_kills(tmp_path, url, 10, random.Random(4), lambda _: None)
     assert "1 of the server's first process" in seen
     assert " 0 acknowledged" not in seen
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_does_not_hold_every_text_is_refused(postgres: str, encoding: str):
+    server_url, _, name = postgres.rpartition("/")
+    other = f"{name}_{encoding.lower()}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(
+            f"CREATE DATABASE {other} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'"
+        )
+        try:
+            with pytest.raises(StoreError, match=f"is {encoding}; .*createdb --encoding=UTF8"):
+                Memory.open(f"{server_url}/{other}")
+        finally:
+            connection.execute(f"DROP DATABASE {other} WITH (FORCE)")
+
+
+def test_another_encoding_of_the_client_changes_nothing(
+    postgres: str, monkeypatch: pytest.MonkeyPatch, opened: Callable[..., Memory]
+):
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    memory = opened(f"{postgres}?client_encoding=latin1", namespace="記憶")
+    (added,) = memory.add("the port is 八四四三")
+    assert memory.get(added.handle).text == "the port is 八四四三"
+
+
+def test_a_lock_of_another_session_is_waited_for_as_long_as_a_statement_may_take(postgres: str):
+    store = PostgresStore(postgres, statement_seconds=0.2)
+    memory = Memory(store, namespace="a")
+    (added,) = memory.add("an apple")
+    ended: list[BaseException] = []
+
+    def forget() -> None:
+        try:
+            memory.forget(added.handle)
+        except StoreError as error:
+            ended.append(error)
+
+    with psycopg.connect(postgres) as other:
+        other.execute("SELECT FROM memory_namespaces FOR UPDATE")
+        waits = threading.Thread(target=forget, daemon=True)
+        waits.start()
+        waits.join(20)
+        assert [type(error) for error in ended] == [StoreBusyError]
+    assert memory.forget(added.handle) == 1
+    memory.close()
+
+
+def test_a_migration_that_another_session_holds_up_is_busy(postgres: str):
+    ended: list[BaseException] = []
+
+    def open_one() -> None:
+        try:
+            PostgresStore(postgres, statement_seconds=0.2)
+        except StoreError as error:
+            ended.append(error)
+
+    with psycopg.connect(postgres) as other:
+        other.execute("SELECT pg_advisory_xact_lock(hashtextextended('rehydrate.memory', 0))")
+        waits = threading.Thread(target=open_one, daemon=True)
+        waits.start()
+        waits.join(20)
+        assert [type(error) for error in ended] == [StoreBusyError]
+
+
+class Gone(Connections):
+    """A server that is gone."""
+
+    attempts = 0
+
+    def _once(self, *_: Any, **__: Any) -> Any:
+        self.attempts += 1
+        raise psycopg.OperationalError("the connection is lost")
+
+
+def test_closing_waits_for_no_server_that_is_gone(postgres: str):
+    store = PostgresStore(postgres)
+    for name in "abc":
+        store.add([MemoryItem("an apple")], namespace=name)
+        assert len(store.search("apple", namespace=name)) == 1
+    store._connections.close()
+    store._connections = gone = Gone(postgres, read_only=False, patience_seconds=1)
+    store.close()
+    assert gone.attempts == 1  # what searches counted isn't a promise

@@ -6,12 +6,13 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rehydrate import Memory
 from rehydrate.context import Threads
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
-from rehydrate.memory import MemoryItem
+from rehydrate.memory import MemoryItem, Vectors
 from rehydrate.memory.postgres import PostgresStore
 from tests.postgres_server import TABLES
 
@@ -79,3 +80,14 @@ def test_a_query_of_megabytes_is_answered(opened: Callable[..., Memory]):
     words = [f"word{draw.randrange(10_000_000)}" for _ in range(200_000)]
     assert memory.search(" ".join(["zebra", *words]))[0].item.text == "the zebra enclosure"
     assert len(memory.recall([" ".join(["pangolin", *words])])) == 1
+
+
+@pytest.mark.parametrize("space", ["a NUL \0 in it", "lone \ud800", "x" * 5_000])
+def test_a_name_of_a_model_that_no_store_takes_is_refused(
+    space: str, opened: Callable[..., Memory]
+):
+    memory = opened(namespace="a")
+    vectors = Vectors(space, np.ones((1, 4), np.float32))
+    with pytest.raises(InvalidArgumentError):
+        memory.add("an apple", vectors=vectors)
+    assert memory.list() == []

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rehydrate import Memory
+from rehydrate.context import Threads
 from rehydrate.errors import (
     InvalidArgumentError,
     NewerStoreError,
@@ -191,3 +192,34 @@ def test_a_server_that_restarts_during_the_handshake_is_busy():
     )
     assert is_passing(error)
     assert isinstance(refused(error, "postgresql://db"), StoreBusyError)
+
+
+def test_a_pgvector_that_is_too_old_is_left_alone(postgres: str, opened: Callable[..., Memory]):
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        connection.execute(
+            "INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, "
+            "extversion) SELECT 16000, 'vector', extowner, extnamespace, true, '0.4.4' "
+            "FROM pg_extension WHERE extname = 'pg_trgm'"
+        )
+        for _ in range(2):
+            memory = opened(namespace="a")
+            memory.add("an apple")
+            assert memory.search("apple")[0].item.text == "an apple"
+        connection.execute("UPDATE pg_extension SET extversion = '0.10.0-dev' WHERE oid = 16000")
+        with pytest.raises(StoreError, match="halfvec"):  # it says that it's there, and isn't
+            opened()
+
+
+def test_records_of_an_older_version_get_their_hashes(postgres: str, opened: Callable[..., Memory]):
+    record = (1, 1.5, "an apple")
+    with Threads.open(postgres, namespace="a") as threads:
+        threads.native.append_records("a", "t", 0, [record])
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("ALTER TABLE memory_thread_records DROP COLUMN hash")
+        connection.execute("DELETE FROM memory_migrations WHERE name = '002 hashes of records'")
+    with pytest.raises(StoreError, match="old ones"):
+        opened(read_only=True)
+    assert opened().verify().ok
+    with Threads.open(postgres, namespace="a") as threads:
+        assert [*threads.native.records("a", "t")] == [record]

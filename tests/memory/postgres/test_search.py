@@ -200,3 +200,29 @@ def test_a_small_namespace_among_a_large_one_recalls_its_own(opened: Callable[..
     assert len(rows) == len(hostile)
     assert rows[-1]
     assert {one.handle for row in [*found, *rows] for one in row} <= own
+
+
+def test_a_query_of_two_characters_reads_page_by_page(
+    opened: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+):
+    from rehydrate.memory.postgres import queries
+
+    memory = opened(namespace="a")
+    texts = [f"go {n}" if n % 3 else f"a good one {n}" for n in range(60)]
+    memory.add(texts)
+    whole = [text for text in reversed(texts) if text.startswith("go ")]
+    parts = [text for text in reversed(texts) if not text.startswith("go ")]
+    read = []
+
+    def scanned(query: str, rows: list[tuple[int, str]], limit: int) -> list[tuple[int, float]]:
+        read.append(len(rows))
+        return real(query, rows, limit)
+
+    real = queries._native.scanned
+    monkeypatch.setattr(queries._native, "scanned", scanned)
+    monkeypatch.setattr(queries, "_SCANNED", 7, raising=False)
+    for limit in (1, 5, 45, 60):
+        found = [hit.item.text for hit in memory.search("go", limit)]
+        assert found == [*whole, *parts][:limit]
+    assert max(read) == 7
+    assert read[0] == 7 and len(read) < 4 * 9  # it ends where enough was found

@@ -9,7 +9,12 @@ import pytest
 
 from rehydrate import Context, Memory
 from rehydrate.context import Threads
-from rehydrate.errors import InvalidArgumentError, StoreConflictError, UnknownThreadError
+from rehydrate.errors import (
+    InvalidArgumentError,
+    StoreConflictError,
+    StoreCorruptError,
+    UnknownThreadError,
+)
 
 pytest.importorskip("psycopg")
 
@@ -48,7 +53,8 @@ def test_a_missing_record_is_found(postgres: str, opened: Callable[..., Memory])
         assert memory.verify().ok
         with psycopg.connect(postgres) as edit:
             edit.execute("DELETE FROM memory_thread_records WHERE number = 1")
-        assert memory.verify().problems == ("a record of thread 't' in 'a' is missing",)
+        (problem,) = memory.verify().problems
+        assert problem == "a record of thread 't' in 'a' is missing, or not as it was written"
 
 
 def test_of_many_that_write_the_same_record_one_wins(postgres: str):
@@ -92,3 +98,30 @@ def test_the_stores_of_the_mcp_server_may_be_on_a_server(postgres: str):
     assert [hit.item.text for hit in stores.memory().search("port")] == ["The port is 8443."]
     assert [info.name for info in stores.threads().list()] == ["t"]
     stores.close()
+
+
+@pytest.mark.parametrize("what", ["body = 'forged'", "kind = 2", "time = 9", "hash = NULL"])
+def test_a_changed_record_is_found(postgres: str, opened: Callable[..., Memory], what: str):
+    import psycopg
+
+    with Threads.open(postgres, namespace="a") as threads:
+        threads.native.append_records("a", "t", 0, RECORDS)
+        threads.native.replace_records("a", "t", 2, [(0, "other")])
+        memory = opened(namespace="a")
+        assert memory.verify().ok
+        with psycopg.connect(postgres) as edit:
+            edit.execute(f"UPDATE memory_thread_records SET {what} WHERE number = 0")
+        (problem,) = memory.verify().problems
+        assert problem == "a record of thread 't' in 'a' is missing, or not as it was written"
+        with pytest.raises(StoreCorruptError, match="not as it was written"):
+            threads.native.records("a", "t")
+        assert [*threads.native.records("a", "t", start=1)] == RECORDS[1:]
+
+
+def test_a_body_may_hold_half_a_surrogate_pair(postgres: str):
+    with Threads.open(postgres, namespace="a") as threads:
+        store = threads.native
+        row = store.append_records("a", "t", 0, [(1, 1.5, "half \ud800")])
+        assert [*store.records("a", "t")] == [(1, 1.5, "half \ud800")]
+        store.replace_records("a", "t", 1, [(0, "half \ud800")])
+        assert store.thread("a", "t")[4] == row[4]

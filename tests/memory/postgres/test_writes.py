@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 
 from rehydrate import Memory
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory import MemoryItem
 from rehydrate.memory.postgres import PostgresStore
+from rehydrate.memory.postgres.adding import UseCounts
 from rehydrate.memory.postgres.connections import Connections
 
 psycopg = pytest.importorskip("psycopg")
@@ -201,3 +204,26 @@ def test_a_forked_child_has_connections_of_its_own(opened: Callable[..., Memory]
         "in the child",
         "in the parent",
     }
+
+
+def test_what_searches_in_many_namespaces_counted_makes_no_later_search_a_write(postgres: str):
+    uses = UseCounts()
+    full = [uses.count(f"tenant {number}", ["mem_1"]) for number in range(300)]
+    assert full[:256] == [None] * 256
+    assert full[256:] == ["tenant 0"] * 44  # nothing wrote it here
+    with PostgresStore(postgres)._connections.single() as connection, connection.cursor() as cursor:
+        for number in range(44):
+            uses.write(cursor, f"tenant {number}")
+    assert uses.count("tenant 299", ["mem_1"]) is None
+    assert uses.count("tenant 299", [f"mem_{number}" for number in range(256)]) == "tenant 299"
+
+
+def test_a_purge_names_one_thing(postgres: str):
+    store = PostgresStore(postgres)
+    store.add([MemoryItem("an apple")], namespace="a")
+    with pytest.raises(InvalidArgumentError, match="purge removes one thing"):
+        store.purge(namespace="a")
+    with pytest.raises(InvalidArgumentError, match="purge removes one thing"):
+        store.purge(namespace="a", source="", thread="")
+    assert len(store.list(namespace="a")) == 1
+    store.close()

@@ -17,7 +17,7 @@ from rehydrate._native import (
     said_in,
     taken_back,
 )
-from rehydrate.errors import UnreadableIRError
+from rehydrate.errors import StoreConflictError, UnreadableIRError
 from rehydrate.integrations.claude_code.home import Home
 
 if TYPE_CHECKING:
@@ -76,6 +76,16 @@ class Session(NamedTuple):
 
         Raises OSError and StoreError. What is stored stays stored.
         """
+        while True:
+            try:
+                return self._store_next(path, records, deadline, store_tokens)
+            except StoreConflictError:  # another hook of the session stored something meanwhile
+                if time.monotonic() >= deadline:
+                    raise
+
+    def _store_next(
+        self, path: Path, records: Records, deadline: float, store_tokens: int
+    ) -> StoredSession:
         from rehydrate.context.stored import GrowingThread
         from rehydrate.memory.redaction import Redactor
 

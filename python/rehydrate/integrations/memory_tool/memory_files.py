@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import urandom
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate import _native
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 NAME = "memory"
 ROOT = "/memories"
+REDACTED = "[redacted]"
+"""What `Threads.redact` leaves in place of a text."""
 KIND = "memory_file"
 TRUST = 0.5
 """A model wrote it, from whatever it had read: it is not the user's word."""
@@ -269,6 +272,13 @@ def update_passages(
         memory.add(new)
     if gone := [handle for key, handle in stored.items() if key not in wanted]:
         memory.forget(gone)
+        if _redactions_in(wanted) > _redactions_in(stored):
+            # `forget` leaves bytes. A purge of anything takes them, so of a source that nobody has.
+            memory.purge(source=f"{ROOT}/\n{urandom(16).hex()}")
+
+
+def _redactions_in(passages: Iterable[tuple[str, str]]) -> int:
+    return sum(text.count(REDACTED) for _, text in passages)
 
 
 def _threads_of(memory: Memory, threads: Threads | None) -> Any:

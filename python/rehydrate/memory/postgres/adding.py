@@ -16,6 +16,7 @@ from rehydrate.memory.items import MemoryItem, MemoryLimits, MemoryStats, Vector
 from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.held import near_texts, written
 from rehydrate.memory.postgres.rows import Namespace, enforce, now_ms
+from rehydrate.memory.postgres.schema import HASH
 
 _BATCH_ITEMS = 500
 _BATCH_CHARS = 4_000_000
@@ -192,17 +193,20 @@ class UseCounts:
     """The number of times that searches returned items, written now and then."""
 
     _KEPT = 256
+    """Items of a namespace, or namespaces, beyond which some are written."""
 
     def __init__(self) -> None:
         """Start with none."""
         self._uses: dict[str, Counter[str]] = {}
         self._lock = ForkSafeLock()
 
-    def count(self, namespace: str, handles: Sequence[str]) -> bool:
-        """Count items; return whether it is time to write."""
+    def count(self, namespace: str, handles: Sequence[str]) -> str | None:
+        """Count items; return a namespace whose counts are now to be written, or None."""
         with self._lock:
             self._uses.setdefault(namespace, Counter()).update(handles)
-            return sum(map(len, self._uses.values())) >= self._KEPT
+            if len(self._uses) > self._KEPT:
+                return next(iter(self._uses))
+            return namespace if len(self._uses[namespace]) >= self._KEPT else None
 
     def namespaces(self) -> list[str]:
         """Return the namespaces with counts to be written."""
@@ -297,11 +301,13 @@ def verify(cursor: Cursor, namespace: str) -> tuple[int, list[str]]:
         problems.append(f"{namespace!r} counts {row.items} items and holds {count}")
     cursor.execute(
         "SELECT name FROM memory_threads AS held WHERE namespace = %s AND records <> "
-        "(SELECT count(*) FROM memory_thread_records WHERE thread = held.id)",
+        "(SELECT count(*) FROM memory_thread_records WHERE thread = held.id "
+        f"AND hash = {HASH.format(body='body')})",
         [namespace],
     )
     problems += [
-        f"a record of thread {name!r} in {namespace!r} is missing" for (name,) in cursor.fetchall()
+        f"a record of thread {name!r} in {namespace!r} is missing, or not as it was written"
+        for (name,) in cursor.fetchall()
     ]
     return count, problems
 

@@ -54,6 +54,7 @@ _ASK_SECONDS = 2.0
 # made without the words of a query is a bad one.
 _CONNECTION: dict[str, Any] = {
     "autocommit": True,
+    "client_encoding": "UTF8",
     "connect_timeout": 10,
     "prepare_threshold": None,
 }
@@ -105,6 +106,7 @@ class Connections:
         try:
             with connection:
                 verify_version(connection.info.server_version, self.server)
+                verify_encoding(connection.info.parameter_status("server_encoding"), self.server)
                 yield connection
         except psycopg.Error as error:
             raise store_error(error, self.server, seconds=seconds) from None
@@ -118,8 +120,18 @@ class Connections:
             lambda _: self._once(namespace, work, seconds, reads=True), seconds, is_passing
         )
 
-    def write(self, namespace: str, work: Callable[[Cursor], T], *, long: bool = False) -> T:
-        """Run `work` in a transaction and return its result, which JSON can hold."""
+    def write(
+        self,
+        namespace: str,
+        work: Callable[[Cursor], T],
+        *,
+        long: bool = False,
+        patience: float | None = None,
+    ) -> T:
+        """Run `work` in a transaction and return its result, which JSON can hold.
+
+        ``patience`` is in seconds, the store's own unless given.
+        """
         verify_namespace(namespace)
         if self.read_only:
             raise StoreReadOnlyError(
@@ -134,7 +146,7 @@ class Connections:
                 seconds,
             )
 
-        return self._attempts(keyed, seconds, is_passing)
+        return self._attempts(keyed, seconds, is_passing, patience)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -166,10 +178,11 @@ class Connections:
                     cursor.execute(
                         "SELECT set_config('rehydrate.namespace', %s, true), "
                         "set_config('statement_timeout', %s, true), "
+                        "set_config('lock_timeout', %s, true), "
                         "set_config('jit', 'off', true)"
                         + (_READ_SETTINGS if reads else "")
                         + (_VECTOR_SETTINGS if self.has_vectors else ""),
-                        [namespace or "", str(int(seconds * 1000))],
+                        [namespace or "", as_setting(seconds), as_setting(self._statement_seconds)],
                     )
                     result = work(cursor)
                     cursor.execute("COMMIT")
@@ -198,8 +211,9 @@ class Connections:
         attempt: Callable[[int], T],
         seconds: float,
         may_pass: Callable[[Exception], bool],
+        patience: float | None = None,
     ) -> T:
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + (self._patience if patience is None else patience)
         pause = _FIRST_PAUSE
         for number in range(1, 1_000_000):
             try:
@@ -283,6 +297,21 @@ def _with_key(
     if key.int % _CLEANS_ONE_IN == 0:
         cursor.execute(f"DELETE FROM memory_writes WHERE moment < now() - {_KEYS_KEPT}")
     return result
+
+
+def as_setting(seconds: float) -> str:
+    """Return seconds as a setting of the server; 0 would be no limit."""
+    return str(max(1, int(seconds * 1000)))
+
+
+def verify_encoding(encoding: str | None, server: str) -> None:
+    """Refuse a database that doesn't hold every text."""
+    if encoding != "UTF8":
+        raise StoreError(
+            server,
+            f"the encoding of the database is {encoding}",
+            "make one with createdb --encoding=UTF8 --template=template0, and name that",
+        )
 
 
 def verify_version(version: int, server: str) -> None:
@@ -369,9 +398,10 @@ def store_error(error: Exception, server: str, *, seconds: float) -> StoreError:
     errors, said = psycopg.errors, _said(error)
     slow = f"a statement took longer than {seconds:g} s"
     more = "try again, or give PostgresStore more statement_seconds"
+    locked = "another session kept a lock for longer than a statement may wait"
     known: dict[type[Exception], tuple[type[StoreError], str, str]] = {
         errors.QueryCanceled: (StoreBusyError, slow, more),
-        errors.LockNotAvailable: (StoreBusyError, slow, more),
+        errors.LockNotAvailable: (StoreBusyError, locked, more),
         errors.DiskFull: (StoreFullError, "no room left on its disk", "make room, then try again"),
         errors.ReadOnlySqlTransaction: (
             StoreReadOnlyError,

@@ -14,17 +14,21 @@ from typing import Any
 
 from rehydrate import _engine, _native
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._native import check_server_name
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import Vectors
 from rehydrate.memory.postgres.connections import Cursor
 from rehydrate.memory.postgres.rows import Namespace
 from rehydrate.memory.postgres.schema import DIMENSIONS
 
+_MAX_SPACE_BYTES = 4_096
+
 
 def checked_vectors(vectors: Vectors | None, count: int) -> Vectors | None:
     """Return vectors with a row of float32 for each text; raises InvalidArgumentError."""
     if vectors is None:
         return None
+    check_server_name("space", vectors.space, _MAX_SPACE_BYTES)
     import numpy as np
 
     rows = np.ascontiguousarray(vectors.rows, dtype=np.float32)

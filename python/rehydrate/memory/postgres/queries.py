@@ -28,6 +28,8 @@ _PARTS = 500
 _NEIGHBOURS = 2
 _SUBSTRINGS = 4
 _RARE_WORDS = 6
+_SCANNED = 1_000
+"""Texts that are read at once to look for a query of a few characters, which most may hold."""
 _WORD = re.compile(r"\w+")
 _QUERY_CHARS = 2_000
 _TEXT = f"left(text, {INDEXED_CHARS})"
@@ -41,12 +43,22 @@ _COLUMNS = (
 
 def scan(cursor: Cursor, query: str, where: Conditions, limit: int) -> list[tuple[int, float]]:
     """Return ids of items that contain the query; those where it is not inside a word first."""
-    cursor.execute(
-        f"SELECT id, text FROM memory_chunks WHERE {where.sql} "
-        "AND text ILIKE %(pattern)s ORDER BY id DESC",
-        {**where.parameters, "pattern": f"%{like(query.strip().lower())}%"},
-    )
-    return _native.scanned(query, cursor.fetchall(), limit)
+    parameters = {**where.parameters, "pattern": f"%{like(query.strip().lower())}%", "last": None}
+    whole: list[tuple[int, float]] = []
+    parts: list[tuple[int, float]] = []
+    while True:
+        further = "" if parameters["last"] is None else "AND id < %(last)s "
+        cursor.execute(
+            f"SELECT id, text FROM memory_chunks WHERE {where.sql} {further}"
+            f"AND text ILIKE %(pattern)s ORDER BY id DESC LIMIT {_SCANNED}",
+            parameters,
+        )
+        rows = cursor.fetchall()
+        for one in _native.scanned(query, rows, limit):
+            (whole if one[1] == 1.0 else parts).append(one)
+        if len(whole) >= limit or len(rows) < _SCANNED:
+            return [*whole, *parts][:limit]
+        parameters["last"] = rows[-1][0]
 
 
 def like(text: str) -> str:

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import Connection
 
 from rehydrate.errors import NewerStoreError, StoreError
+from rehydrate.memory.postgres.connections import as_setting
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('rehydrate.memory', 0))"
 INDEXED_CHARS = 8_192
@@ -153,7 +154,18 @@ CREATE POLICY {table}_of_namespace ON {table}
 )
 """It shows a role that owns no table the rows of one namespace."""
 
-STEPS = {"001 tables": _TABLES + _SECURED}
+HASH = (
+    "sha256(int8send(thread) || int8send(number) || int2send(kind) || float8send(time) || "
+    "convert_to({body}, 'UTF8'))"
+)
+"""The hash of a record with a body, by which damage shows."""
+
+_HASHES = f"""
+ALTER TABLE memory_thread_records ADD COLUMN hash bytea;
+UPDATE memory_thread_records SET hash = {HASH.format(body="body")};
+"""
+
+STEPS = {"001 tables": _TABLES + _SECURED, "002 hashes of records": _HASHES}
 
 _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".join(
     f"CREATE INDEX memory_chunks_near_{dim} ON memory_chunks "
@@ -164,15 +176,23 @@ _VECTORS = "ALTER TABLE memory_chunks ADD COLUMN embedding halfvec;\n" + "\n".jo
 
 VECTOR_STEPS = {"v01 vectors": _VECTORS}
 
+_IS_NEW = "string_to_array(substring({} from '^[0-9.]*[0-9]'), '.')::int[] >= ARRAY[0, 8]"
+"""Whether a version of pgvector has what the statements here need; an older one is left alone."""
 _EXTENSIONS = {"pg_trgm": "the trigrams", "btree_gin": "indexes by namespace"}
 
 
-def migrate(connection: Connection[Any], server: str) -> bool:
-    """Make what is missing; return whether the server has vectors."""
+def migrate(connection: Connection[Any], server: str, lock_seconds: float) -> bool:
+    """Make what is missing; return whether the server has vectors.
+
+    A step may take long, but another session's lock is waited for no longer than ``lock_seconds``.
+    """
     done, has_vectors = _state(connection)
     if _is_whole(done, has_vectors, server):
         return "v01 vectors" in done
     with connection.transaction():
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, true)", [as_setting(lock_seconds)]
+        )
         connection.execute(_LOCK)
         connection.execute(
             "CREATE TABLE IF NOT EXISTS memory_migrations "
@@ -210,8 +230,8 @@ def _is_whole(done: set[str], has_vectors: bool, server: str) -> bool:
 
 def _state(connection: Connection[Any]) -> tuple[set[str], bool]:
     row = connection.execute(
-        "SELECT to_regclass('memory_migrations') IS NOT NULL, "
-        "EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"
+        "SELECT to_regclass('memory_migrations') IS NOT NULL, EXISTS "
+        f"(SELECT FROM pg_extension WHERE extname = 'vector' AND {_IS_NEW.format('extversion')})"
     ).fetchone()
     assert row is not None
     if not row[0]:
@@ -238,7 +258,7 @@ def _try_vectors(connection: Connection[Any]) -> None:
     """Create pgvector where the server has it and the role may."""
     available = connection.execute(
         "SELECT count(*) FROM pg_available_extension_versions "
-        "WHERE name = 'vector' AND string_to_array(version, '.')::int[] >= ARRAY[0, 8]"
+        f"WHERE name = 'vector' AND {_IS_NEW.format('version')}"
     ).fetchone()
     if available is None or not available[0]:
         return

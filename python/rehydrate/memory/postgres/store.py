@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from rehydrate import _native
-from rehydrate._native import server_text
+from rehydrate._native import checked_purge, read_server_text, server_text
 from rehydrate.errors import InvalidArgumentError, StoreError, UnknownHandleError
 from rehydrate.memory.items import (
     INDEX_BYTES,
@@ -93,8 +93,10 @@ class PostgresStore:
         self.path = self._connections.server
         self._threads = ThreadRecords(self._connections)
         with self._connections.single() as connection:
-            make = verify_schema if read_only else migrate
-            self._has_vectors = make(connection, self.path)
+            if read_only:
+                self._has_vectors = verify_schema(connection, self.path)
+            else:
+                self._has_vectors = migrate(connection, self.path, statement_seconds)
             known = connection.execute(
                 "SELECT count(*) FROM pg_ts_config WHERE cfgname = %s", [server_text(language)]
             ).fetchone()
@@ -216,9 +218,9 @@ class PostgresStore:
             return self._searcher.search(cursor, query, limit, namespace, fusion, checked, filters)
 
         hits = self._connections.read(namespace, work)
-        is_full = self._uses.count(namespace, [hit.handle for hit in hits])
-        if is_full and not self._connections.read_only:
-            self._flush_uses(namespace)
+        full = self._uses.count(namespace, [hit.handle for hit in hits])
+        if full is not None and not self._connections.read_only:
+            self._flush_uses(full)
         return hits
 
     def recall(
@@ -275,6 +277,7 @@ class PostgresStore:
         The rows are gone at once, in every process. Their bytes leave the table's file with the
         server's next vacuum, and write-ahead logs and backups as the server's settings say.
         """
+        checked_purge(source, thread, everything)
         self._indexes.drop(namespace)
         if not everything:
             column, value = ("source", source) if source is not None else ("thread", thread)
@@ -354,11 +357,21 @@ class PostgresStore:
 
         return self._connections.read(None, work)
 
-    def verify(self) -> VerifyReport:
-        """Check that each text is the one that its handle was made of, and the counts.
+    def sources(self, *, namespace: str) -> builtins.list[str]:
+        """Return the sources of the namespace's items, in alphabetical order."""
 
-        The records of threads are counted; nothing says whether one is as it was written.
-        """
+        def work(cursor: Cursor) -> builtins.list[str]:
+            cursor.execute(
+                "SELECT DISTINCT source FROM memory_chunks WHERE namespace = %s AND source <> '' "
+                "AND (expires IS NULL OR expires > %s)",
+                [namespace, now_ms()],
+            )
+            return sorted([read_server_text(source) for (source,) in cursor.fetchall()])
+
+        return self._connections.read(namespace, work)
+
+    def verify(self) -> VerifyReport:
+        """Check each text by its handle, each record of a thread by its hash, and the counts."""
 
         def work(cursor: Cursor) -> builtins.list[str]:
             cursor.execute(
@@ -395,13 +408,14 @@ class PostgresStore:
     def close(self) -> None:
         """Write what searches counted, then close the connections."""
         if not self._connections.read_only:
-            for name in self._uses.namespaces():
-                self._flush_uses(name)
+            self._flush_uses(*self._uses.namespaces())
         self._connections.close()
 
-    def _flush_uses(self, namespace: str) -> None:
-        with suppress(StoreError):  # counts are not a promise
-            self._connections.write(namespace, partial(self._uses.write, namespace=namespace))
+    def _flush_uses(self, *namespaces: str) -> None:
+        with suppress(StoreError):  # counts are not a promise: nobody waits for them
+            for name in namespaces:
+                work = partial(self._uses.write, namespace=name)
+                self._connections.write(name, work, patience=0)
 
 
 _HELD = "handle = ANY(%(handles)s) AND (expires IS NULL OR expires > %(now)s)"

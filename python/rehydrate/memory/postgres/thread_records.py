@@ -16,6 +16,7 @@ from rehydrate._native import (
 from rehydrate.errors import InvalidArgumentError, StoreCorruptError
 from rehydrate.memory.postgres.connections import Connections, Cursor
 from rehydrate.memory.postgres.rows import now_ms
+from rehydrate.memory.postgres.schema import HASH
 from rehydrate.memory.store import ThreadRow
 
 _COLUMNS = "id, name, created, changed, records, bytes"
@@ -76,7 +77,7 @@ class ThreadRecords:
                 found = cursor.fetchone() or _find(cursor, namespace, name, lock=True)
             self._check(name, expected, found)
             _insert(cursor, namespace, found[0], expected, records)
-            size = sum(len(body.encode()) for _, _, body in records)
+            size = sum(len(server_text(body).encode()) for _, _, body in records)
             cursor.execute(
                 "UPDATE memory_threads SET changed = %s, records = records + %s, "
                 f"bytes = bytes + %s WHERE id = %s RETURNING {_COLUMNS}",
@@ -92,7 +93,7 @@ class ThreadRecords:
     ) -> builtins.list[tuple[int, float, str]]:
         """Return records from a number on, in their order: kind, time, body.
 
-        Raises StoreCorruptError if one is missing.
+        Raises StoreCorruptError if one is missing or isn't as it was written.
         """
         _verify(name)
 
@@ -102,15 +103,16 @@ class ThreadRecords:
                 return []
             end = found[4] if limit is None else min(found[4], start + limit)
             cursor.execute(
-                "SELECT number, kind, time, body FROM memory_thread_records "
-                "WHERE thread = %s AND number >= %s AND number < %s ORDER BY number",
+                "SELECT number, kind, time, body FROM memory_thread_records WHERE thread = %s "
+                f"AND number >= %s AND number < %s AND hash = {HASH.format(body='body')} "
+                "ORDER BY number",
                 [found[0], start, end],
             )
             rows = cursor.fetchall()
             if [row[0] for row in rows] != [*range(start, end)]:
                 raise StoreCorruptError(
                     self.path,
-                    f"a record of thread {name!r} is missing",
+                    f"a record of thread {name!r} is missing, or not as it was written",
                     "restore the database from a copy, or the thread from an export",
                 )
             return [(kind, time, read_server_text(body)) for _, kind, time, body in rows]
@@ -131,15 +133,18 @@ class ThreadRecords:
         def work(cursor: Cursor) -> None:
             found = _find(cursor, namespace, name, lock=True)
             self._check(name, expected, found)
+            if not bodies and not added:
+                return
             for number, _ in bodies:
                 if not 0 <= number < expected:
                     raise InvalidArgumentError(
                         f"thread {name!r} has no record {number}; name one below {expected}"
                     )
             cursor.execute(
-                "UPDATE memory_thread_records AS old SET body = new.body "
-                "FROM unnest(%s::bigint[], %s::text[]) AS new(number, body) "
-                "WHERE old.thread = %s AND old.number = new.number",
+                "UPDATE memory_thread_records SET body = said, "
+                f"hash = {HASH.format(body='said')} "
+                "FROM unnest(%s::bigint[], %s::text[]) AS new(place, said) "
+                "WHERE thread = %s AND number = place",
                 [
                     [number for number, _ in bodies],
                     [server_text(body) for _, body in bodies],
@@ -190,10 +195,11 @@ def _insert(
     records: Sequence[tuple[int, float, str]],
 ) -> None:
     cursor.execute(
-        "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body) "
-        "SELECT %s, %s, %s + place - 1, kind, time, body FROM "
+        "INSERT INTO memory_thread_records (namespace, thread, number, kind, time, body, hash) "
+        f"SELECT *, {HASH.format(body='body')} FROM (SELECT %s::text AS namespace, "
+        "%s::bigint AS thread, %s + place - 1 AS number, kind, time, body FROM "
         "unnest(%s::smallint[], %s::float8[], %s::text[]) "
-        "WITH ORDINALITY AS new(kind, time, body, place)",
+        "WITH ORDINALITY AS new(kind, time, body, place)) AS record",
         [
             *(namespace, thread, first),
             [kind for kind, _, _ in records],

@@ -67,13 +67,15 @@ impl Connections {
             if !is_read_only {
                 database_file::make(&path)?;
             }
-            let identity = Identity::of(&path).map_err(|error| problem::io(&path, &error))?;
-            let followed = check_kinds(&path)?;
+            let identify = || Identity::of(&path).map_err(|error| problem::io(&path, &error));
+            let (before, followed) = (identify()?, check_kinds(&path)?);
             // Closing a file releases the locks that SQLite has on it, in the whole process (POSIX). So it is only read
             // here while there is no connection.
-            if !others.iter().any(|other| other.identity == identity) {
-                check_header(&followed)?;
+            if !others.iter().any(|other| other.identity == before) {
+                check_header(&followed, is_read_only)?;
             }
+            // A container's file system makes another file of one that is opened for writing.
+            let identity = identify()?;
             let (is_closed, writer, readers) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
             Ok(Self { path, is_read_only, identity, busy, is_closed, writer, readers })
         })?;
@@ -165,8 +167,8 @@ impl Connections {
 
     fn read_once<T>(&self, work: &impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
         let idle = lock(&self.readers).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
+        let (mut connection, is_frozen) = match idle {
+            Some(connection) => (connection, false),
             None => connect(&self.path, self.is_read_only)?,
         };
         let found = {
@@ -175,7 +177,7 @@ impl Connections {
         };
         // A connection that met trouble is not used again.
         let mut readers = lock(&self.readers);
-        if found.is_ok() && readers.len() < IDLE_READERS && !self.is_closed() {
+        if found.is_ok() && !is_frozen && readers.len() < IDLE_READERS && !self.is_closed() {
             readers.push(connection);
         }
         found
@@ -226,7 +228,7 @@ impl Connections {
     fn connected<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
         Ok(match slot.take() {
             Some(connection) => slot.insert(connection),
-            None => slot.insert(connect(&self.path, self.is_read_only)?),
+            None => slot.insert(connect(&self.path, self.is_read_only)?.0),
         })
     }
 
@@ -314,7 +316,7 @@ impl Connections {
         loop {
             {
                 let _inside = use_count::enter(&self.path)?;
-                let mode = connect(&self.path, self.is_read_only).and_then(|connection| {
+                let mode = connect(&self.path, self.is_read_only).and_then(|(connection, _)| {
                     let mode = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
                     mode.map_err(|error| problem::sqlite(&self.path, &error))
                 });

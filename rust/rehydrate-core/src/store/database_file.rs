@@ -40,7 +40,7 @@ const JOURNAL: &str = "-journal";
 /// # Errors
 /// Things other than files, which nobody may open: opening a pipe waits.
 pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let path = files::target_of(path);
     for ending in ["", "-wal", "-shm", JOURNAL] {
         let file = files::sibling(&path, ending);
         if files::is_special(&file) {
@@ -54,7 +54,7 @@ pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
 ///
 /// SQLite also reads files next to the database. A journal may name a path, which SQLite removes when it has rolled the
 /// journal back; no journal of ours names one.
-pub(super) fn check_header(path: &Path) -> Result<()> {
+pub(super) fn check_header(path: &Path, is_read_only: bool) -> Result<()> {
     let journal = files::sibling(path, JOURNAL);
     if ends_in(&journal, NAMES_ANOTHER).map_err(|error| problem::io(&journal, &error))? {
         let remedy = "remove it, or take the store from who made it again";
@@ -63,7 +63,8 @@ pub(super) fn check_header(path: &Path) -> Result<()> {
     }
     // Its length is the number of bytes that can be read: a separate query may see that of a file that another process
     // is just making.
-    let read = File::open(path).and_then(|file| {
+    let opened = OpenOptions::new().read(true).write(!is_read_only).open(path).or_else(|_| File::open(path));
+    let read = opened.and_then(|file| {
         let mut header = Vec::new();
         file.take(HEADER.len() as u64).read_to_end(&mut header)?;
         Ok(header.is_empty() || header == HEADER)
@@ -109,21 +110,22 @@ fn is_unreachable(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
 }
 
-/// One connection to the file at `path`.
-pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<Connection> {
+/// One connection to the file at `path`, and whether it is frozen: then it may not see what others write later.
+pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<(Connection, bool)> {
     let access = if is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(path, flags).and_then(|mut connection| {
+    let open = |path: &Path, flags| {
+        let mut connection = Connection::open_with_flags(path, flags)?;
         configure(&mut connection)?;
         Ok(connection)
-    });
-    let opened = match opened {
+    };
+    let opened = match open(path, flags) {
         // If not even the files next to it can be made, nobody can write to it either, unless a log is there.
         Err(error) if is_read_only && is_unreachable(&error) && !files::has_log(path) => {
-            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-            Connection::open_with_flags(files::immutable_uri(path), flags)
+            let uri = files::immutable_uri(path);
+            open(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI).map(|connection| (connection, true))
         }
-        opened => opened,
+        opened => opened.map(|connection| (connection, false)),
     };
     opened.map_err(|error| problem::sqlite(path, &error))
 }

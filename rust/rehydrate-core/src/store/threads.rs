@@ -259,7 +259,7 @@ impl Store {
     }
 
     /// Put other bodies in place of some records, for texts that must not stay in them, and append records. No byte of
-    /// the old bodies stays in any file.
+    /// the old bodies stays in any file, nor of those that an earlier call replaced before it was cut off.
     ///
     /// # Errors
     /// As [`Store::append_records`]; numbers that the thread doesn't have.
@@ -295,7 +295,12 @@ impl Store {
                     body.as_bytes(),
                 ))?;
             }
-            note_traces(transaction)?;
+            if bodies.is_empty() && added.is_empty() {
+                return Ok(());
+            }
+            if !bodies.is_empty() {
+                note_traces(transaction)?;
+            }
             self.append(transaction, thread, added, now_ms).map(drop)
         })?;
         self.erase_traces()

@@ -137,6 +137,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
         };
         let (space, rows) = (part("space")?.extract::<Name>()?.0, part("rows")?);
         let numbers = floats(py, &rows)?;
+        if !numbers.iter().all(|number| number.is_finite()) {
+            return Err(refused(py, "a vector holds NaN or infinity; give zeros for no vector"));
+        }
         let rows =
             rows.len().map_err(|_| refused(py, "vectors have no rows; pass an array of shape (texts, dimensions)"))?;
         Ok(Self { space, numbers, rows })
