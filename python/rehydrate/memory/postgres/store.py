@@ -230,8 +230,9 @@ class PostgresStore:
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
         """Return the k nearest items of each text or row, as the embedded store does."""
-        checked = None if vectors is None else checked_vectors(vectors, len(vectors.rows))
-        asked = [*texts] or [""] * (0 if checked is None else len(checked.rows))
+        count = len(texts) or (0 if vectors is None else len(vectors.rows))
+        checked = checked_vectors(vectors, count)
+        asked = [*texts] or [""] * count
         if not asked:
             return []
 
