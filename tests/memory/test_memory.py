@@ -14,6 +14,7 @@ import pytest
 
 import rehydrate
 from rehydrate import Embedder, Memory
+from rehydrate._native import LocalStore
 from rehydrate.embedding.protocol import MAX_DIMENSIONS
 from rehydrate.errors import (
     EmbedderError,
@@ -475,3 +476,22 @@ def test_half_a_surrogate_pair_in_a_name_is_a_typed_error(opened, what: str):
         assert what != "query"
     assert len(memory.list()) == 1
     assert memory.search("port")[0].item.source == "notes"
+
+
+@pytest.mark.parametrize("shape", [(2, 8), (8, 2), (4, 0), (1, 4, 4), (16,)])
+def test_vectors_need_a_row_for_each_text_at_every_door(tmp_path: Path, shape: tuple[int, ...]):
+    texts = ["a note on tea", "a note on figs", "a note on rain", "a note on ink"]
+    vectors = Vectors("letters", np.ones(shape, np.float32))
+    with Memory.open(tmp_path / "m.db", namespace="a") as memory:
+        store = LocalStore(tmp_path / "m.db", limits=MemoryLimits())
+        handles = [one.handle for one in memory.add(texts)]
+        for refused in (
+            lambda: memory.add([f"{text} again" for text in texts], vectors=vectors),
+            lambda: memory.search("tea", vectors=Vectors("letters", np.ones((2, 4), np.float32))),
+            lambda: memory.recall(texts, vectors=vectors),
+            lambda: store.set_vectors(handles, vectors, namespace="a"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=r"vectors h(old|ave) .*; (give|pass)"):
+                refused()
+        assert (memory.stats().items, memory.stats().vector_space) == (4, None)
+        store.close()

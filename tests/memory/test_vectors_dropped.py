@@ -119,6 +119,9 @@ def test_vectors_that_are_wrong_in_themselves_are_still_refused(place: str):
         memory.add(TEXTS)
         with pytest.raises(InvalidArgumentError, match="4 components"):
             memory.recall(np.ones((1, 4), dtype=np.float32))
+        for rows in (np.ones((4, 8), np.float32), np.full((2, 16), np.nan, np.float32)):
+            with pytest.raises(InvalidArgumentError, match=r"a row for each|NaN or infinity"):
+                memory.recall(TEXTS[:2], vectors=Vectors("one", rows))
 
 
 def test_another_number_of_vectors_is_refused_with_both_numbers(place: str):

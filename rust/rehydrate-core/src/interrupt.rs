@@ -48,6 +48,40 @@ pub fn interruptible<T>(wants_stop: fn() -> bool, work: impl FnOnce() -> Result<
     outcome.unwrap_or_else(|panic| if panic.is::<Stop>() { Err(Error::Interrupted) } else { resume_unwind(panic) })
 }
 
+/// What else ends the work of this thread, and whoever may stop it anyway.
+struct End {
+    is_over: Box<dyn Fn() -> bool>,
+    was_over: bool,
+    outer: Option<Watch>,
+}
+
+thread_local! {
+    static END: Cell<Option<End>> = const { Cell::new(None) };
+}
+
+/// Run `work` until `is_over` says that it is no longer wanted: then there is no result.
+///
+/// # Errors
+/// [`Error::Interrupted`] if it was stopped by someone else.
+pub fn unless<T>(is_over: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> Result<Option<T>> {
+    let before = END.replace(Some(End { is_over: Box::new(is_over), was_over: false, outer: WATCH.get() }));
+    let done = interruptible(has_ended, || Ok(work()));
+    let was_over = END.replace(before).is_some_and(|end| end.was_over);
+    if was_over && done.is_err() { Ok(None) } else { done.map(Some) }
+}
+
+fn has_ended() -> bool {
+    // It may itself come to a checkpoint, which is for the outer watch.
+    let Some(mut end) = END.take() else { return false };
+    let inner = WATCH.replace(end.outer);
+    let is_stopped = poll().is_err();
+    end.was_over = !is_stopped && (end.is_over)();
+    end.outer = WATCH.replace(inner);
+    let has_ended = is_stopped || end.was_over;
+    END.set(Some(end));
+    has_ended
+}
+
 /// A place where long work may stop. It costs reading the clock, so some hundred kilobytes of text or thousands of
 /// messages should be between two.
 pub fn checkpoint() {
@@ -252,6 +286,20 @@ mod tests {
         let panic =
             catch_unwind(|| interruptible(|| true, || -> Result<()> { std::panic::resume_unwind(Box::new(3)) }));
         assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
+    }
+
+    #[test]
+    fn work_that_is_over_ends_without_a_result_and_whoever_stops_it_still_does() {
+        let endless: fn() = || loop {
+            checkpoint();
+        };
+        assert_eq!(unless(|| false, || 7), Ok(Some(7)));
+        assert_eq!(unless(|| true, endless), Ok(None));
+        let stopped = interruptible(|| true, || unless(|| false, endless));
+        assert_eq!(stopped, Err(Error::Interrupted));
+        // What says so may itself take long, or ask the same of other work.
+        let nested = move || unless(|| true, endless) == Ok(None) && unless(|| false, checkpoint).is_ok();
+        assert_eq!(unless(nested, endless), Ok(None));
     }
 
     #[test]

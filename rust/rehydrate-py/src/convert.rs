@@ -132,9 +132,14 @@ pub fn is_short_to_add(entries: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
 
 /// A matrix of 32-bit floats from anything with the buffer protocol (a C-contiguous numpy array).
 pub fn floats(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+    Ok(shaped_floats(py, value)?.1)
+}
+
+/// Its shape, and the numbers.
+pub fn shaped_floats(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<(Vec<usize>, Vec<f32>)> {
     let buffer = PyBuffer::<f32>::get(value)
         .map_err(|_| to_py(py, &Error::Argument("vectors must be a C-contiguous float32 array".into())))?;
-    buffer.to_vec(py)
+    Ok((buffer.shape().to_vec(), buffer.to_vec(py)?))
 }
 
 /// A Python string as UTF-8, in which a half of a surrogate pair is written like any other code point.

@@ -141,7 +141,7 @@ impl LocalStore {
         let mut has_vector = vec![true; count];
         let report = detached(py, || {
             if let Some(vectors) = &vectors {
-                for ((item, has), vector) in rows.iter_mut().zip(&mut has_vector).zip(vectors.rows(count)?) {
+                for ((item, has), vector) in rows.iter_mut().zip(&mut has_vector).zip(vectors.rows(Some(count))?) {
                     *has = vector.iter().any(|x| *x != 0.0);
                     item.vector = Some(vector.to_vec());
                 }
@@ -212,13 +212,11 @@ impl LocalStore {
         let filter = values.filter("search", filters)?;
         let fusion = fusion.map_or_else(Fusion::default, |fusion| fusion.0);
         let hits = detached(py, || {
-            let request = SearchRequest {
-                query: query.0.as_str(),
-                vector: vectors.as_ref().map(|vectors| (vectors.numbers.as_slice(), vectors.space.as_str())),
-                limit: limit.0,
-                fusion,
-                filter,
+            let vector = match &vectors {
+                Some(vectors) => Some((vectors.rows(Some(1))?[0], vectors.space.as_str())),
+                None => None,
             };
+            let request = SearchRequest { query: query.0.as_str(), vector, limit: limit.0, fusion, filter };
             self.core().search(&namespace.0, &request)
         })?;
         running_python(|| hits.iter().map(|hit| values.hit(hit, self.core().path())).collect())
@@ -247,8 +245,7 @@ impl LocalStore {
             };
             if let Some(vectors) = vectors {
                 // With rows only, the texts may be left out.
-                let count = if texts.is_empty() { vectors.rows } else { texts.len() };
-                let rows: Vec<&[f32]> = vectors.rows(count)?.collect();
+                let rows = vectors.rows((!texts.is_empty()).then_some(texts.len()))?;
                 return each(self.core().recall_vectors(&namespace.0, &rows, &vectors.space, k, false)?, as_is);
             }
             let texts: Vec<&str> = texts.iter().map(|text| text.0.as_str()).collect();
@@ -363,7 +360,7 @@ impl LocalStore {
     #[pyo3(signature = (handles, vectors, *, namespace))]
     fn set_vectors(&self, py: Python<'_>, handles: Handles, vectors: Matrix, namespace: Name) -> PyResult<usize> {
         detached(py, || {
-            vectors.check(handles.0.len())?;
+            vectors.rows(Some(handles.0.len()))?;
             self.core().set_vectors(&namespace.0, &handles.0, &vectors.numbers, &vectors.space)
         })
     }

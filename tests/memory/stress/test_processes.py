@@ -138,6 +138,37 @@ def large_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @posix
+def test_a_child_whose_parent_ended_amid_building_may_build_and_purge(
+    path: Path, large_store: Path
+):
+    shutil.copytree(large_store, path.parent, dirs_exist_ok=True)
+    ended = run_python(
+        """
+        import fcntl, os, signal, sys, threading, time
+        from rehydrate._native import LocalStore
+        from rehydrate.memory import MemoryLimits
+
+        store = LocalStore(sys.argv[1], limits=MemoryLimits(), vectors="usearch", busy_seconds=5)
+        threading.Thread(target=store.rebuild, daemon=True).start()
+        with open(sys.argv[1] + "-index/lock") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    break  # it builds
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                time.sleep(0.001)
+        if os.fork():
+            os._exit(0)
+        signal.alarm(60)  # a child that waits for ever is killed by it
+        print(store.purge(namespace="a", everything=True))
+        """,
+        str(path),
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "12000\n", "")
+
+
+@posix
 @pytest.mark.parametrize("work", ["add", "search", "recall", "rebuild", "verify", "purge"])
 def test_ctrl_c_ends_long_work_and_the_store_goes_on(
     tmp_path: Path, request: pytest.FixtureRequest, work: str

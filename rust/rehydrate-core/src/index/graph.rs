@@ -3,12 +3,18 @@
 //! The time of a walk hardly grows with the rows, while that of a scan of lists does. The graph is in the segment with
 //! everything else: one checksum covers both, and it goes where the segment goes. Its rows are those of the segment,
 //! less their mean and in bytes. The rows that a walk finds are compared again by the same products as those of a scan.
+//!
+//! Of equal rows one is linked and leads to the others: they would link each other alone, and a walk that meets many of
+//! them would see nothing else. So the section begins with the next equal row of each, as a ring, before what `usearch`
+//! saves.
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use once_cell::race::OnceBox;
+use rustc_hash::FxHashMap;
 use usearch::{Index, IndexOptions, MetricKind, ScalarKind};
 
 use super::inverted_lists::StoredRows;
@@ -21,6 +27,8 @@ use crate::interrupt::{Pace, checkpoint};
 const LINKS: usize = 16;
 /// Nodes that are looked at to link a new one.
 const LINKED_AMONG: usize = 96;
+/// 2^64 by the golden ratio: multiples of it are far apart.
+const SCATTER: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Searches at once: more wait for one of these to end.
 const WALKS: usize = 16;
 const PAUSE: Duration = Duration::from_micros(50);
@@ -30,23 +38,50 @@ pub(super) const NOT_MADE: &[u8] = &[0];
 
 /// The bytes of a graph of the rows that are there.
 pub(super) fn link(stored: &StoredRows<'_>) -> Vec<u8> {
-    let present: Vec<usize> = (0..stored.scale.len()).filter(|&at| stored.scale[at] != 0.0).collect();
+    let (mut nodes, ring) = distinct(stored);
+    // Rows come source by source. Topics that are linked one after the other hardly lead to each other.
+    nodes.sort_unstable_by_key(|&at| (at as u64).wrapping_mul(SCATTER));
     let linked = || -> Option<Vec<u8>> {
         let mut graph = empty(stored.dim)?;
         measure(&mut graph, stored.dim);
-        graph.reserve_capacity_and_threads(present.len(), 1).ok()?;
+        graph.reserve_capacity_and_threads(nodes.len(), 1).ok()?;
         let mut row = Vec::with_capacity(stored.dim);
-        for &at in &present {
+        for &at in &nodes {
             checkpoint();
             row.clear();
-            row.extend(stored.rows[at * stored.dim..][..stored.dim].iter().map(|byte| byte.cast_signed()));
+            row.extend(stored.row(at).iter().map(|byte| byte.cast_signed()));
             graph.add(at as u64, &row).ok()?;
         }
-        let mut bytes = vec![0; graph.serialized_length()];
-        graph.save_to_buffer(&mut bytes).ok()?;
+        let mut bytes: Vec<u8> = ring.iter().flat_map(|next| next.to_le_bytes()).collect();
+        let ring_bytes = bytes.len();
+        bytes.resize(ring_bytes + graph.serialized_length(), 0);
+        graph.save_to_buffer(&mut bytes[ring_bytes..]).ok()?;
         Some(bytes)
     };
     linked().unwrap_or_else(|| NOT_MADE.to_vec())
+}
+
+/// The first of each set of equal rows, and for each row the next one of its set: the first for the last.
+fn distinct(stored: &StoredRows<'_>) -> (Vec<usize>, Vec<u32>) {
+    let mut ring: Vec<u32> = (0..stored.scale.len() as u32).collect();
+    let (mut first_of, mut nodes, mut pace) = (FxHashMap::default(), Vec::new(), Pace::default());
+    for at in (0..ring.len()).filter(|&at| stored.scale[at] != 0.0) {
+        pace.step_by(stored.dim);
+        match first_of.entry(stored.row(at)) {
+            Entry::Occupied(first) => ring.swap(at, *first.get()),
+            Entry::Vacant(first) => {
+                first.insert(at);
+                nodes.push(at);
+            }
+        }
+    }
+    (nodes, ring)
+}
+
+/// A row and those that are equal to it.
+fn equals(ring: Column<'_, u32>, row: usize) -> impl Iterator<Item = usize> {
+    let next = move |&at: &usize| Some(ring.get(at) as usize).filter(|&next| next != row);
+    std::iter::successors(Some(row), next)
 }
 
 fn empty(dim: usize) -> Option<Index> {
@@ -92,19 +127,23 @@ struct Opened {
 struct Walk<'a>(&'a Opened);
 
 impl Graph {
-    /// The ordinals of about `number` rows that are nearest to `direction`, of those that pass. `at` is the place of
-    /// the graph in `bytes`. None if it can't be walked.
+    /// The ordinals of about `number` rows that are nearest to `direction`, of those that pass, and of all that equal
+    /// them. `at` is the place of the graph of `rows` rows in `bytes`. None if it can't be walked.
     pub fn walk(
         &self,
         bytes: &Bytes,
-        at: Range<usize>,
+        (at, rows): (Range<usize>, usize),
         direction: &[i8],
         number: usize,
         passes: impl Fn(usize) -> bool,
     ) -> Option<Vec<usize>> {
-        let walk = self.opened(bytes, at)?.enter();
-        let found = walk.0.index.filtered_search(direction, number, |ordinal| passes(ordinal as usize)).ok()?;
-        Some(found.keys.into_iter().map(|ordinal| ordinal as usize).collect())
+        let ring_end = at.start + 4 * rows;
+        let ring = Column::<u32>::new(&(**bytes).as_ref()[at.start..ring_end]);
+        let walk = self.opened(bytes, ring_end..at.end)?.enter();
+        let leads = |node: u64| equals(ring, node as usize).any(&passes);
+        let found = walk.0.index.filtered_search(direction, number, leads).ok()?;
+        let found = found.keys.into_iter().flat_map(|node| equals(ring, node as usize));
+        Some(found.filter(|&row| passes(row)).collect())
     }
 
     fn opened(&self, bytes: &Bytes, at: Range<usize>) -> Option<&Opened> {
@@ -150,15 +189,22 @@ impl Drop for Walk<'_> {
     }
 }
 
-/// Whether the bytes are a graph of rows of `dim` components, whose nodes are ordinals for which `is_row` holds.
+/// Whether the bytes are a graph of `rows` rows of `dim` components, whose nodes are ordinals for which `is_row` holds.
 /// `usearch` checks lengths when it opens them, and follows links without checks.
-pub(super) fn fits(bytes: &[u8], dim: usize, is_row: impl Fn(u64) -> bool) -> bool {
+pub(super) fn fits(bytes: &[u8], (dim, rows): (usize, usize), is_row: impl Fn(u64) -> bool) -> bool {
     if bytes.is_empty() || bytes == NOT_MADE {
         return true;
     }
-    let of_bytes = Index::metadata_from_buffer(bytes)
+    let Some((ring, saved)) = bytes.split_at_checked(4 * rows) else { return false };
+    let of_bytes = Index::metadata_from_buffer(saved)
         .is_ok_and(|head| head.dimensions == dim as u64 && head.quantization == ScalarKind::I8);
-    of_bytes && Nodes::of(bytes, dim).is_some_and(|nodes| nodes.fit(is_row))
+    is_ring(Column::new(ring)) && of_bytes && Nodes::of(saved, dim).is_some_and(|nodes| nodes.fit(is_row))
+}
+
+/// Whether each row comes next once: then whoever follows it comes back.
+fn is_ring(ring: Column<'_, u32>) -> bool {
+    let mut seen = vec![false; ring.len()];
+    ring.iter().all(|next| seen.get_mut(next as usize).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
 
 /// The nodes that `usearch` saves after the rows and its own header: five numbers, the level of each node, the nodes.

@@ -39,6 +39,10 @@ fn list_count(rows: usize) -> usize {
 }
 
 impl StoredRows<'_> {
+    pub fn row(&self, at: usize) -> &[u8] {
+        &self.rows[at * self.dim..][..self.dim]
+    }
+
     /// Put the rows in lists; None if there are too few of them.
     pub fn lists(&self) -> Option<InvertedLists> {
         let present: Vec<u32> = (0..self.scale.len() as u32).filter(|&at| self.scale[at as usize] != 0.0).collect();
@@ -99,7 +103,7 @@ impl StoredRows<'_> {
     /// Add the row, of length 1, to `out`.
     fn add_direction(&self, at: usize, out: &mut [f32]) {
         let step = self.scale[at] / self.residual_norm[at];
-        let row = &self.rows[at * self.dim..][..self.dim];
+        let row = self.row(at);
         out.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f32::from(x.cast_signed()) * step);
     }
 
@@ -114,7 +118,7 @@ impl StoredRows<'_> {
         let mut products = [[0; TILE]; BLOCK];
         for rows in rows.chunks(BLOCK) {
             checkpoint();
-            let row = |&at: &u32| &self.rows[at as usize * self.dim..][..self.dim];
+            let row = |&at: &u32| self.row(at as usize);
             let mut best = vec![(f32::NEG_INFINITY, 0_u32); rows.len()];
             for (first, tile) in (0..).step_by(TILE).zip(centroids.as_chunks::<TILE>().0) {
                 let values = tile.each_ref().map(|centroid| centroid.values.as_slice());

@@ -19,6 +19,8 @@ const FEW: usize = 4;
 /// Rows that a walk of a graph looks for: the minimum, and the number for each wanted one.
 const WALKED: usize = 64;
 const WALKED_FOR_EACH: usize = 2;
+/// A walk looks for at most one row in this many: lists find more in less time.
+const WALKED_SHARE: usize = 64;
 
 /// The number of inverted lists that are searched.
 #[derive(Clone, Copy)]
@@ -67,13 +69,13 @@ impl<'a> Haystack<'a> {
             }
             return;
         }
-        if self.segment.is_walked(self.sections) {
-            return asking.iter().for_each(|(question, probe)| self.walk(probe, &mut best[*question as usize]));
-        }
+        // Lists answer what a walk does not.
+        let is_left = |(question, probe): &(u32, &Probe)| !self.walk(probe, &mut best[*question as usize]);
+        let asking: Vec<(u32, &Probe)> = asking.iter().copied().filter(is_left).collect();
         let number = (rows.lists() / probed.share).max(probed.at_least) * SAMPLE / passing;
         let mut visits: Vec<(usize, u32)> = Vec::new();
         let mut counts = vec![None; rows.lists()];
-        for (at, (question, probe)) in (0..).zip(asking) {
+        for (at, (question, probe)) in (0..).zip(&asking) {
             checkpoint();
             let wanted = best[*question as usize].limit;
             let held = |list: usize| *counts[list].get_or_insert_with(|| self.held(rows.list(list), wanted));
@@ -102,15 +104,21 @@ impl<'a> Haystack<'a> {
         }
     }
 
-    /// Offer the rows that a walk of the graph finds, or all rows if it can't be walked.
-    fn walk(&self, probe: &Probe, best: &mut TopK) {
+    /// Offer the rows that a walk of the graph finds. Returns whether it found as many as are wanted: none is made
+    /// without a graph, nor where so many are wanted that lists are quicker.
+    fn walk(&self, probe: &Probe, best: &mut TopK) -> bool {
+        let number = best.limit.saturating_mul(WALKED_FOR_EACH).max(WALKED);
+        if !self.segment.is_walked(self.sections) || number > self.rows.len() / WALKED_SHARE {
+            return false;
+        }
         checkpoint();
         let passes = |ordinal| self.doc_filter.passes(ordinal);
-        let number = (WALKED_FOR_EACH * best.limit).max(WALKED);
-        match self.segment.walk(self.sections, &probe.byte_direction(), number, passes) {
-            Some(found) => found.into_iter().for_each(|ordinal| self.compare(probe, ordinal, best)),
-            None => self.scan(0..self.rows.len(), &[(0, probe)], std::slice::from_mut(best)),
+        let found = self.segment.walk(self.sections, &probe.byte_direction(), number, passes).unwrap_or_default();
+        let is_enough = found.len() >= best.limit;
+        if is_enough {
+            found.into_iter().for_each(|ordinal| self.compare(probe, ordinal, best));
         }
+        is_enough
     }
 
     /// Offer the rows at `slots`, block by block and some questions at a time.

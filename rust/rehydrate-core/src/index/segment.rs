@@ -151,7 +151,8 @@ impl Segment {
         passes: impl Fn(usize) -> bool,
     ) -> Option<Vec<usize>> {
         let graph = &self.graphs[usize::from(sections.graph as usize == Section::OwnGraph as usize)];
-        graph.walk(&self.bytes, self.layout.at(sections.graph), direction, number, passes)
+        let at = (self.layout.at(sections.graph), self.len);
+        graph.walk(&self.bytes, at, direction, number, passes)
     }
 
     pub(super) fn section(&self, section: Section) -> &[u8] {

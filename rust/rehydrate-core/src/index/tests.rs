@@ -385,7 +385,11 @@ fn finds_what_a_scan_finds(index: VectorIndex) {
 }
 
 #[test]
-fn lists_of_hidden_rows_hide_no_others_and_hold_as_many_as_are_wanted() {
+fn hidden_rows_hide_no_others_and_as_many_are_found_as_are_wanted() {
+    [VectorIndex::Lists, VectorIndex::Usearch].into_iter().for_each(hides_no_others);
+}
+
+fn hides_no_others(index: VectorIndex) {
     let dim = 16;
     // Two topics that are near each other, and one that is far away.
     let topic = |at: u64| {
@@ -410,7 +414,7 @@ fn lists_of_hidden_rows_hide_no_others_and_hold_as_many_as_are_wanted() {
                 Entry { vector: Some(vector), meta, ..entry(id, "") }
             })
             .collect();
-        let settings = Settings { dim: Some(dim), index: VectorIndex::Lists, ..Settings::default() };
+        let settings = Settings { dim: Some(dim), index, ..Settings::default() };
         open(Segment::build(&entries, &[], &settings))
     };
     let first: Vec<u64> = (0..2_200).collect();
@@ -432,18 +436,24 @@ fn lists_of_hidden_rows_hide_no_others_and_hold_as_many_as_are_wanted() {
     let of = KnnTarget::Vectors(&asked);
     let near = whole.recall(&Recall { of, k: 2_000, centred: false, filter: Filter::default(), now_ms: 0 });
     assert_eq!(near[0].len(), 2_000, "more are wanted than the nearest lists hold");
+    let near = whole.recall(&Recall { of, k: usize::MAX, centred: false, filter: Filter::default(), now_ms: 0 });
+    assert_eq!(near[0].len(), vectors.len());
 }
 
 #[test]
-fn what_many_entries_have_alike_is_found_by_lists_and_so_is_the_one_that_differs() {
+fn what_many_entries_have_alike_is_found_and_so_is_the_one_that_differs() {
+    [VectorIndex::Lists, VectorIndex::Usearch].into_iter().for_each(finds_the_one_that_differs);
+}
+
+fn finds_the_one_that_differs(index: VectorIndex) {
     let dim = 32;
     let others = many(200, dim);
-    for (same, different) in [(5_000, 0), (20_000, 0), (4_999, 1), (5_000, 200)] {
+    for (same, different) in [(5_000, 0), (20_000, 0), (4_999, 1), (5_000, 199)] {
         let vectors: Vec<&[f32]> =
-            others[..different].iter().chain(std::iter::repeat_n(&others[0], same)).map(Vec::as_slice).collect();
+            others[..different].iter().chain(std::iter::repeat_n(&others[199], same)).map(Vec::as_slice).collect();
         let entries: Vec<Entry<'_>> =
             (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
-        let settings = Settings { dim: Some(dim), index: VectorIndex::Lists, ..Settings::default() };
+        let settings = Settings { dim: Some(dim), index, ..Settings::default() };
         let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
         for asked in [vectors[0], others[150].as_slice(), vectors[different / 2]] {
             let near = &recall(&view, &[asked], false, Filter::default())[0];

@@ -135,7 +135,7 @@ fn verify_rows(segment: &Segment, sections: VectorSections, dim: usize, present:
     verify_lists(segment, sections, (dim, rows), held)?;
     let slot = |at: usize| Rows::of(segment, sections).map_or(at, |rows| rows.slot(at));
     let is_row = |at: u64| usize::try_from(at).is_ok_and(|at| at < rows && scale.get(slot(at)) != 0.0);
-    ensure(graph::fits(segment.section(sections.graph), dim, is_row), "a graph leads nowhere")
+    ensure(graph::fits(segment.section(sections.graph), (dim, rows), is_row), "a graph leads nowhere")
 }
 
 /// The lists that rows of `dim` components are in, of which `held` are vectors.

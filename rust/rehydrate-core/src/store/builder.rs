@@ -19,13 +19,16 @@ use super::namespace::Namespace;
 use super::segments::{self, FileName, Folder, Lock, Row};
 use super::{problem, use_count};
 use crate::error::{Error, Result, StoreProblem};
-use crate::interrupt::poll;
+use crate::index::VectorIndex;
+use crate::interrupt::{poll, unless};
 
 /// Items that are worth a file: fewer are indexed in a tenth of a second whenever they are needed.
 pub(super) const FILED_ITEMS: usize = 2048;
 /// The number of files of one size that are merged.
 const RATIO: usize = 4;
 const PAUSE: Duration = Duration::from_millis(5);
+/// The time that a builder leaves to those who wait for its lock.
+const LONG_PAUSE: Duration = Duration::from_millis(50);
 
 /// Everything that building needs.
 #[derive(Clone)]
@@ -54,20 +57,38 @@ struct Job {
 
 impl BuildContext {
     /// Build the files of a namespace until none is missing: for damaged ones and for at least `least` new items. Waits
-    /// for other processes that build, if `waits`.
+    /// for other processes that build, if `waits`, and begins again after whoever made a build void.
     pub fn build_pending(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
         let patience = if waits { Duration::MAX } else { Duration::ZERO };
-        let Some(_lock) = self.lock(patience)? else { return Ok(()) };
+        while !self.build_in_turn(name, least, extent, patience)? {
+            // A purge wants the lock.
+            std::thread::sleep(LONG_PAUSE);
+            if !waits {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Build under the lock. False if that is over because the namespace was purged, or its index thrown away.
+    fn build_in_turn(&self, name: &str, least: usize, extent: Extent, patience: Duration) -> Result<bool> {
+        let Some(_lock) = self.lock(patience)? else { return Ok(true) };
         self.sweep()?;
-        // A caller that asks for large files waits for them. Otherwise the process may end at any moment.
-        let mut most = if extent == Extent::All { MAX_SEGMENT_ITEMS } else { FILED_ITEMS };
+        // A caller that asks for large files waits for them. Otherwise the process may end at any moment, and nobody
+        // waits for a graph.
+        let (mut most, index) = match extent {
+            Extent::All => (MAX_SEGMENT_ITEMS, self.folder.vectors),
+            Extent::Missing => (FILED_ITEMS, VectorIndex::Lists),
+        };
         while let Some((namespace, generation, job)) = self.next_job(name, least, most, extent)? {
             poll()?;
-            self.build(name, namespace, generation, &job)?;
+            if !self.build(name, (namespace, generation), &job, index)? {
+                return Ok(false);
+            }
             // A caller that has come this far is likely to go further.
             most = (2 * most).min(MAX_SEGMENT_ITEMS);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether enough items of a namespace are neither in a file nor in memory that they are worth a file.
@@ -92,23 +113,28 @@ impl BuildContext {
     }
 
     /// The right to build and to sweep. None if others had it all the time.
-    fn lock(&self, patience: Duration) -> Result<Option<Lock>> {
-        if patience > Duration::ZERO && self.folder.is_locked_here() {
-            return Err(problem::store(
-                &self.connections.path,
-                StoreProblem::Busy,
-                "a signal handler wants the index while the thread that it runs on is building it",
-                "set a flag in the handler, and call again when the call has returned",
-            ));
-        }
+    pub fn lock(&self, patience: Duration) -> Result<Option<Lock>> {
+        let path = &self.connections.path;
         let end = Instant::now().checked_add(patience);
         loop {
-            match self.folder.lock() {
+            let (found, is_locked_here) = {
+                let _inside = use_count::enter(path)?;
+                (self.folder.lock(), self.folder.is_locked_here())
+            };
+            match found {
+                Ok(None) if patience > Duration::ZERO && is_locked_here => {
+                    return Err(problem::store(
+                        path,
+                        StoreProblem::Busy,
+                        "a signal handler wants the index while the thread that it runs on is building it",
+                        "set a flag in the handler, and call again when the call has returned",
+                    ));
+                }
                 Ok(None) if end.is_none_or(|end| Instant::now() < end) => {
                     poll()?;
                     std::thread::sleep(PAUSE);
                 }
-                found => return found.map_err(|error| problem::io(&self.connections.path, &error)),
+                found => return found.map_err(|error| problem::io(path, &error)),
             }
         }
     }
@@ -138,7 +164,7 @@ impl BuildContext {
                 return Err(problem::store(
                     &self.connections.path,
                     StoreProblem::Busy,
-                    format!("another process built its index for {:.1} s", self.connections.busy.as_secs_f64()),
+                    format!("its index was being built for {:.1} s", self.connections.busy.as_secs_f64()),
                     "let it finish, and purge again",
                 ));
             }
@@ -195,12 +221,8 @@ impl BuildContext {
             match &range.indexed {
                 None if range.is_damaged || range.low < filed => return job(at, at, MAX_SEGMENT_ITEMS),
                 None if items >= least.max(1) => return job(at, at, most),
-                // Most of it was deleted or replaced since. Or it was made when no graph was wanted.
-                Some(range)
-                    if extent == Extent::All
-                        && (range.segment.len() > 2 * items + RATIO
-                            || range.row.is_some() && range.segment.lacks_graph()) =>
-                {
+                // Most of it was deleted or replaced since.
+                Some(range) if extent == Extent::All && range.segment.len() > 2 * items + RATIO => {
                     return job(at, at, MAX_SEGMENT_ITEMS);
                 }
                 _ => {}
@@ -213,6 +235,11 @@ impl BuildContext {
                 && start < older.len()
             {
                 return job(start, older.len(), MAX_SEGMENT_ITEMS);
+            }
+            // Last, since a merged file gets one of its own.
+            let lacks_graph = |range: &PlannedRange| range.indexed.as_ref().is_some_and(IndexedRange::lacks_graph);
+            if let Some(at) = planned.iter().position(lacks_graph) {
+                return job(at, at, MAX_SEGMENT_ITEMS);
             }
         }
         Ok(None)
@@ -228,9 +255,17 @@ impl BuildContext {
         })
     }
 
-    fn build(&self, name: &str, namespace: i64, generation: i64, job: &Job) -> Result<()> {
+    /// Build a file and make it current, unless somebody purged the namespace, or threw its index away, meanwhile: false.
+    /// Then the work ends early, as the purge waits for it.
+    fn build(&self, name: &str, (namespace, generation): (i64, i64), job: &Job, index: VectorIndex) -> Result<bool> {
+        let is_of = move |now: &Namespace| (now.id, now.generation) == (namespace, generation);
         let rows = Rows::read(&self.connections, namespace, job.low, job.high, usize::MAX)?;
-        let bytes = rows.build(&job.older, self.folder.vectors);
+        let (connections, of) = (Arc::clone(&self.connections), name.to_owned());
+        let is_void = move || {
+            let now = connections.read(|transaction| Ok(Namespace::find(transaction, &of)?));
+            now.is_ok_and(|now| !now.as_ref().is_some_and(is_of))
+        };
+        let Some(bytes) = unless(is_void, || rows.build(&job.older, index))? else { return Ok(false) };
         poll()?;
         let written = {
             let _inside = use_count::enter(&self.connections.path)?;
@@ -246,11 +281,7 @@ impl BuildContext {
             items: rows.len() as i64,
         };
         let swapped = self.connections.write(|transaction| {
-            let now = Namespace::find(transaction, name)?;
-            // A purge may have come in between.
-            let Some(mut now) = now.filter(|now| (now.id, now.generation) == (namespace, generation)) else {
-                return Ok(false);
-            };
+            let Some(mut now) = Namespace::find(transaction, name)?.filter(is_of) else { return Ok(false) };
             segments::replace(transaction, &mut now, &job.replaced, &row)?;
             Ok(true)
         });
@@ -259,7 +290,7 @@ impl BuildContext {
             Ok(true) => self.folder.remove(job.replaced.iter().filter_map(|row| row.file.as_ref())),
             Ok(false) | Err(_) => self.folder.remove([&file]),
         };
-        swapped.map(drop)
+        swapped
     }
 }
 
@@ -293,6 +324,7 @@ fn merge_start(sizes: &[usize], items: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{NewItem, Options, Store};
 
     #[test]
     fn files_of_one_size_are_made_one_when_there_are_four() {
@@ -317,5 +349,27 @@ mod tests {
         assert_eq!(merge_start(&[100_000, 2048, 2048], 40_000), 1);
         assert_eq!(merge_start(&[], 5), 0);
         assert_eq!(merge_start(&[MAX_SEGMENT_ITEMS], 5), 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_graph_and_every_large_file_gets_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory.db");
+        let items: Vec<NewItem> =
+            (0..3 * FILED_ITEMS).map(|i| NewItem::new(format!("note {i} about {} penguins", 7 * i), 0)).collect();
+        Store::open(&path, Options::default()).unwrap().add("alice", &items, None).unwrap();
+        let store = Store::open(&path, Options { vectors: VectorIndex::Usearch, ..Options::default() }).unwrap();
+        store.discard("alice").unwrap();
+        let context = &store.build_context;
+        let lacking = || {
+            let (_, files) = state(&context.connections, "alice").unwrap().unwrap();
+            files.iter().map(|file| context.folder.open(file).unwrap().lacks_graph()).collect::<Vec<bool>>()
+        };
+        context.build_pending("alice", 1, Extent::Missing, true).unwrap();
+        assert_eq!(lacking(), [false, true], "the first is too small");
+        assert!(store.snapshot("alice").unwrap().unwrap().lacks_files());
+        context.build_pending("alice", 1, Extent::All, true).unwrap();
+        assert_eq!(lacking(), [false, false]);
+        assert!(!store.snapshot("alice").unwrap().unwrap().lacks_files());
     }
 }

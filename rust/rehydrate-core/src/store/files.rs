@@ -72,9 +72,10 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The file next to `path` whose name ends in `ending`.
+/// The file whose name ends in `ending`, next to the one that `path` names or, if it is a link, leads to: as for SQLite,
+/// there is one such file whatever link leads to a store.
 pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
+    let mut name = path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).into_os_string();
     name.push(ending);
     name.into()
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rusqlite::Transaction;
 
+use super::builder::FILED_ITEMS;
 use super::connections::Connections;
 use super::namespace::{Namespace, fingerprint_of};
 use super::problem::Attempt;
@@ -38,6 +39,11 @@ impl IndexedRange {
     fn is_of(&self, namespace: &Namespace) -> bool {
         self.segment.space().is_none_or(|space| Some(space) == namespace.space_fingerprint())
     }
+
+    /// Whether its file should have a graph of its vectors, and has none.
+    pub fn lacks_graph(&self) -> bool {
+        self.row.is_some() && self.segment.lacks_graph()
+    }
 }
 
 /// A namespace's index as of one sequence number.
@@ -56,9 +62,10 @@ pub(super) struct IndexSnapshot {
 }
 
 impl IndexSnapshot {
-    /// Items that no file holds.
-    pub fn unfiled(&self) -> usize {
-        self.ranges.iter().filter(|range| range.row.is_none()).map(|range| range.segment.len()).sum()
+    /// Whether files or graphs are to be made: they are missing or damaged.
+    pub fn lacks_files(&self) -> bool {
+        let unfiled = self.ranges.iter().filter(|range| range.row.is_none()).map(|range| range.segment.len());
+        self.damaged > 0 || unfiled.sum::<usize>() >= FILED_ITEMS || self.ranges.iter().any(IndexedRange::lacks_graph)
     }
 
     /// Bytes of memory, with what searches keep for the next ones.

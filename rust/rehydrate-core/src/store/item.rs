@@ -1,5 +1,5 @@
 //! Items to add and to return, and their handles.
-use crate::embed::verify_dim;
+use crate::embed::{is_present, verify_dim};
 use crate::error::{Error, Result};
 
 /// Texts beyond this are refused: SQLite itself ends a little above.
@@ -127,7 +127,8 @@ impl NewItem {
     pub fn held_bytes(&self) -> usize {
         let notes =
             self.meta_json.as_ref().map_or(0, String::len) + self.redactions_json.as_ref().map_or(0, String::len);
-        self.text.len() + self.vector.as_ref().map_or(0, |vector| vector.len() * size_of::<f32>()) + notes
+        let vector = self.vector.as_deref().filter(|vector| is_present(vector));
+        self.text.len() + vector.map_or(0, size_of_val) + notes
     }
 }
 

@@ -1,7 +1,6 @@
 //! Search and recall over a namespace's snapshot, with the found items.
 use std::ops::Range;
 
-use super::builder::FILED_ITEMS;
 use super::facade::Store;
 use super::index_snapshot::{IndexSnapshot, step_of};
 use super::item::{Filter, Item, handle_of, verify_namespace};
@@ -243,7 +242,7 @@ impl Store {
             self.discard(namespace)?;
             snapshot = get()?;
         }
-        if snapshot.as_ref().is_some_and(|snapshot| snapshot.damaged > 0 || snapshot.unfiled() >= FILED_ITEMS) {
+        if snapshot.as_ref().is_some_and(|snapshot| snapshot.lacks_files()) {
             self.background.want(&self.build_context, namespace)?;
         }
         Ok(snapshot)

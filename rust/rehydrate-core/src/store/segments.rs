@@ -2,16 +2,18 @@
 //!
 //! They are read, not mapped: cutting a mapped file ends every process that reads it (SIGBUS), and nothing keeps others
 //! from doing so. The held bytes are bounded (`index_cache.rs`).
-use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
 use rusqlite::{Params, Statement, Transaction};
 
 use super::files::{self, random};
 use super::namespace::Namespace;
+use super::patience::{lock, try_lock};
+use super::use_count;
 use crate::index::{Segment, VectorIndex};
 
 /// Beside the store's file.
@@ -219,7 +221,8 @@ impl Folder {
 
     /// Whether this thread holds the lock: a signal handler that waited for it would wait forever.
     pub fn is_locked_here(&self) -> bool {
-        LOCKED.with_borrow(|locked| locked.contains(&self.path))
+        let here = thread::current().id();
+        lock(&HELD).iter().any(|(thread, folder, _)| *thread == here && *folder == self.path)
     }
 
     fn lock_file(&self) -> io::Result<File> {
@@ -254,8 +257,8 @@ impl Folder {
         })?;
         match file.try_lock() {
             Ok(()) => {
-                LOCKED.with_borrow_mut(|locked| locked.push(self.path.clone()));
-                Ok(Some(Lock { file, folder: self.path.clone() }))
+                lock(&HELD).push((thread::current().id(), self.path.clone(), file));
+                Ok(Some(Lock { folder: self.path.clone() }))
             }
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
@@ -263,22 +266,34 @@ impl Folder {
     }
 }
 
-thread_local! {
-    /// Folders whose lock this thread holds.
-    static LOCKED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+/// The locks of this process: the threads that hold them, the folders, and the files. Used inside the fork guard only.
+static HELD: Mutex<Vec<(ThreadId, PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// In a forked process, which has the files open too: it would hold the locks for as long as it lives, if its parent
+/// ended without releasing them.
+pub(super) fn forget_locks() {
+    if let Some(mut held) = try_lock(&HELD) {
+        held.clear();
+    }
 }
 
 /// Held while index files are built, by the thread that took it.
 pub(super) struct Lock {
-    file: File,
     folder: PathBuf,
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing alone is not enough: a process forked meanwhile has the file open too.
-        let _ = self.file.unlock();
-        LOCKED.with_borrow_mut(|locked| locked.retain(|folder| *folder != self.folder));
+        let inside = use_count::enter(&self.folder);
+        if inside.is_err() && !use_count::is_home() {
+            return; // it is the parent's
+        }
+        let here = thread::current().id();
+        let mut held = lock(&HELD);
+        if let Some(at) = held.iter().position(|(thread, folder, _)| *thread == here && *folder == self.folder) {
+            // Closing alone is not enough: a process that was just forked has the file open too.
+            let _ = held.swap_remove(at).2.unlock();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use super::connections::close_all;
-use super::{background, problem};
+use super::{background, problem, segments};
 use crate::error::{Result, StoreProblem};
 pub(super) use crate::fork::Inside;
 use crate::fork::{self, Gate};
@@ -79,6 +79,7 @@ impl Drop for ForkGuard {
             HOME.store(process::id(), SeqCst);
         }
         background::forget_others();
+        segments::forget_locks();
     }
 }
 

@@ -1,4 +1,6 @@
 //! Maintenance of a store: its counts, its soundness, and new indexes.
+use std::time::Duration;
+
 use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
@@ -232,7 +234,7 @@ impl Store {
 
     /// Remove the files of a process that ended in the middle of its work.
     pub(super) fn sweep(&self) -> Result<()> {
-        match self.build_context.folder.lock() {
+        match self.build_context.lock(Duration::ZERO) {
             Ok(Some(_lock)) => self.build_context.sweep().map(drop),
             _ => Ok(()), // the builder does it
         }

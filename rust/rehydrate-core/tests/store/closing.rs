@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rehydrate_core::error::{Error, Result, StoreProblem};
+use rehydrate_core::index::VectorIndex;
 use rehydrate_core::interrupt::interruptible;
 use rehydrate_core::store::{Options, Purge, SearchRequest, Store};
 
@@ -143,4 +144,27 @@ fn a_purge_says_that_it_is_not_done_while_others_build_and_is_done_afterwards() 
     builder.unlock().unwrap();
     store.purge("alice", &Purge::Namespace).unwrap();
     assert!(memchr::memmem::find(&fixture.bytes(), b"xyzzy").is_none());
+}
+
+#[test]
+fn a_purge_ends_a_build_that_it_makes_void() {
+    let fixture = StoreFixture::new();
+    let lists = fixture.open();
+    lists.add("alice", &corpus(MANY), None).unwrap();
+    lists.flush().unwrap();
+    lists.close().unwrap();
+    // A graph of so many takes longer than the purge waits.
+    let busy = Duration::from_secs(2);
+    let store = shared(fixture.with(Options { busy, vectors: VectorIndex::Usearch, ..Options::default() }));
+    let building = std::thread::spawn(move || store.rebuild(None));
+    let lock = std::fs::File::open(fixture.path().with_file_name("memory.db-index").join("lock")).unwrap();
+    while lock.try_lock().is_ok() {
+        lock.unlock().unwrap();
+        assert!(!building.is_finished());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(200)); // by then it has read what it builds of
+    assert_eq!(store.purge("alice", &Purge::Namespace).unwrap(), MANY);
+    assert_eq!(building.join().unwrap().unwrap(), 0);
+    assert!(memchr::memmem::find(&fixture.bytes(), b"penguin").is_none());
 }

@@ -440,3 +440,18 @@ fn an_index_of_another_model_is_made_again_and_never_compared_with() {
     let report = store.verify().unwrap();
     assert_eq!((report.problems, report.damaged), (vec![], 0), "the file was built again");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_store_has_one_index_whatever_link_leads_to_it() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    add(&store, "alice", &["the xyzzy of alice"]);
+    store.flush().unwrap();
+    let link = fixture.path().with_file_name("link.db");
+    std::os::unix::fs::symlink(fixture.path(), &link).unwrap();
+    let by_link = Store::open(&link, Options::default()).unwrap();
+    assert_eq!(by_link.verify().unwrap().damaged, 0);
+    by_link.purge("alice", &Purge::Namespace).unwrap();
+    assert!(segment_files(&fixture).is_empty());
+}

@@ -186,3 +186,14 @@ fn vectors_beyond_the_limit_are_refused_and_those_at_it_compare_right() {
         assert_eq!(store.get("alice", &[handle]).unwrap()[0].as_ref().unwrap().text, text.as_bytes());
     }
 }
+
+#[test]
+fn a_vector_of_zeros_counts_no_bytes() {
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    let zeros = NewItem { vector: Some(vec![0.0; 8]), ..item("alpha") };
+    let added = store.add("alice", &[zeros], Some("small")).unwrap().added;
+    assert_eq!(store.stats("alice").unwrap().bytes, "alpha".len() as u64);
+    store.set_vectors("alice", &[added[0].handle.clone()], &[1.0; 8], "small").unwrap();
+    assert_eq!(store.stats("alice").unwrap().bytes, "alpha".len() as u64 + 4 * 8);
+}

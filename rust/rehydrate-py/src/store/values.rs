@@ -14,7 +14,7 @@ use rehydrate_core::store::{Filter, Hit, Item, NewItem, Tier};
 
 use super::checks::{checked_filters, checked_fusion, checked_handles, checked_limit, checked_tier, metadata_json};
 use crate::checks::{check_string, refused, wrong_type};
-use crate::convert::{NamedTuple, Text, floats};
+use crate::convert::{NamedTuple, Text, shaped_floats};
 use crate::errors::{raise, to_py};
 use crate::interned::interned;
 
@@ -121,7 +121,7 @@ pub fn tier_of(name: &Bound<'_, PyAny>) -> PyResult<Tier> {
 pub struct Matrix {
     pub space: String,
     pub numbers: Vec<f32>,
-    pub rows: usize,
+    rows: usize,
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
@@ -136,30 +136,31 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
             part => part,
         };
         let (space, rows) = (part("space")?.extract::<Name>()?.0, part("rows")?);
-        let numbers = floats(py, &rows)?;
-        if !numbers.iter().all(|number| number.is_finite()) {
+        let (shape, numbers) = shaped_floats(py, &rows)?;
+        let rows = match shape[..] {
+            [0] | [0, _] => 0,
+            [_] => 1,
+            [rows, dim] if dim > 0 => rows,
+            _ => {
+                let remedy = "pass an array of shape (texts, dimensions)";
+                return Err(refused(py, format!("vectors have shape {shape:?}; {remedy}")));
+            }
+        };
+        if numbers.iter().any(|x| !x.is_finite()) {
             return Err(refused(py, "a vector holds NaN or infinity; give zeros for no vector"));
         }
-        let rows =
-            rows.len().map_err(|_| refused(py, "vectors have no rows; pass an array of shape (texts, dimensions)"))?;
         Ok(Self { space, numbers, rows })
     }
 }
 
 impl Matrix {
-    /// Refuse another number of rows. A single one may be a list of numbers.
-    pub fn check(&self, count: usize) -> Result<(), Error> {
-        if self.rows == count || (count == 1 && self.rows == self.numbers.len()) {
-            return Ok(());
+    /// The rows, of which there must be this many; None: any number.
+    pub fn rows(&self, count: Option<usize>) -> Result<Vec<&[f32]>, Error> {
+        if let Some(count) = count.filter(|&count| count != self.rows) {
+            let rows = self.rows;
+            return Err(Error::Argument(format!("vectors hold {rows} rows for {count} texts; give a row for each")));
         }
-        let shape = (self.rows, self.numbers.len().checked_div(self.rows).unwrap_or(0));
-        Err(Error::Argument(format!("vectors have shape {shape:?} for {count} texts; give a row for each")))
-    }
-
-    /// The rows, of which there must be this many.
-    pub fn rows(&self, count: usize) -> Result<impl Iterator<Item = &[f32]>, Error> {
-        self.check(count)?;
-        Ok(self.numbers.chunks_exact(dim_of(&self.numbers, count)?.max(1)))
+        Ok(self.numbers.chunks_exact((self.numbers.len() / self.rows.max(1)).max(1)).collect())
     }
 }
 
