@@ -232,9 +232,8 @@ class PostgresStore:
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
         """Return the k nearest items of each text or row, as the embedded store does."""
-        count = len(texts) or (0 if vectors is None else len(vectors.rows))
-        checked = checked_vectors(vectors, count)
-        asked = [*texts] or [""] * count
+        asked = [*texts] or [""] * (0 if vectors is None else len(vectors.rows))
+        checked = checked_vectors(vectors, len(asked))
         if not asked:
             return []
 

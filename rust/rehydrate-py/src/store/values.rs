@@ -156,11 +156,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Matrix {
 impl Matrix {
     /// The rows, of which there must be this many; None: any number.
     pub fn rows(&self, count: Option<usize>) -> Result<Vec<&[f32]>, Error> {
+        let dim = self.numbers.len().checked_div(self.rows).unwrap_or(0);
         if let Some(count) = count.filter(|&count| count != self.rows) {
-            let rows = self.rows;
-            return Err(Error::Argument(format!("vectors hold {rows} rows for {count} texts; give a row for each")));
+            let shape = (self.rows, dim);
+            return Err(Error::Argument(format!("vectors have shape {shape:?} for {count} texts; give a row for each")));
         }
-        Ok(self.numbers.chunks_exact((self.numbers.len() / self.rows.max(1)).max(1)).collect())
+        Ok(self.numbers.chunks_exact(dim.max(1)).collect())
     }
 }
 
