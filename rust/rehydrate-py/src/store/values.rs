@@ -159,7 +159,9 @@ impl Matrix {
         let dim = self.numbers.len().checked_div(self.rows).unwrap_or(0);
         if let Some(count) = count.filter(|&count| count != self.rows) {
             let shape = (self.rows, dim);
-            return Err(Error::Argument(format!("vectors have shape {shape:?} for {count} texts; give a row for each")));
+            return Err(Error::Argument(format!(
+                "vectors have shape {shape:?} for {count} texts; give a row for each"
+            )));
         }
         Ok(self.numbers.chunks_exact(dim.max(1)).collect())
     }
