@@ -68,11 +68,12 @@ impl Connections {
                 database_file::make(&path)?;
             }
             let identify = || Identity::of(&path).map_err(|error| problem::io(&path, &error));
-            let (before, followed) = (identify()?, check_kinds(&path)?);
+            let before = identify()?;
+            check_kinds(&path)?;
             // Closing a file releases the locks that SQLite has on it, in the whole process (POSIX). So it is only read
             // here while there is no connection.
             if !others.iter().any(|other| other.identity == before) {
-                check_header(&followed, is_read_only)?;
+                check_header(&path, is_read_only)?;
             }
             // A container's file system makes another file of one that is opened for writing.
             let identity = identify()?;

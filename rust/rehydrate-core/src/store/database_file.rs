@@ -1,7 +1,7 @@
 //! The file of a store: made if there is none, checked before SQLite opens it, and connected to.
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -35,19 +35,18 @@ pub(super) fn make(path: &Path) -> Result<()> {
 const NAMES_ANOTHER: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 const JOURNAL: &str = "-journal";
 
-/// The path that SQLite uses: it looks next to the target of a link.
+/// Check the files that SQLite uses.
 ///
 /// # Errors
 /// Things other than files, which nobody may open: opening a pipe waits.
-pub(super) fn check_kinds(path: &Path) -> Result<PathBuf> {
-    let path = files::target_of(path);
+pub(super) fn check_kinds(path: &Path) -> Result<()> {
     for ending in ["", "-wal", "-shm", JOURNAL] {
-        let file = files::sibling(&path, ending);
+        let file = files::sibling(path, ending);
         if files::is_special(&file) {
             return Err(schema::not_a_store(&file));
         }
     }
-    Ok(path)
+    Ok(())
 }
 
 /// Before SQLite touches it: something else is not even opened.

@@ -16,7 +16,7 @@ use super::purge::{self, Purge};
 use super::read::{Page, Paging, ReadTransaction};
 use super::segments::Folder;
 use super::write::{self, WriteTransaction};
-use super::{files, problem, use_count};
+use super::{problem, use_count};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 use crate::index::VectorIndex;
@@ -100,7 +100,7 @@ impl Store {
     pub fn open(path: &Path, options: Options) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
-        let folder = Folder::of(&files::target_of(&connections.path), options.vectors);
+        let folder = Folder::of(&connections.path, options.vectors);
         let index_cache = Arc::new(IndexCache::new(options.index_bytes));
         let build_context = BuildContext { connections: Arc::clone(&connections), folder, index_cache };
         Ok(Self { connections, options, build_context, background: Background::default(), notes: Mutex::default() })

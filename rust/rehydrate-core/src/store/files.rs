@@ -35,13 +35,6 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// The file that a path leads to. SQLite keeps its log next to the target of a link, and so does every process that
-/// opens the file by another name.
-pub(super) fn target_of(path: &Path) -> PathBuf {
-    let target = if path.is_symlink() { path.canonicalize().ok() } else { None };
-    target.unwrap_or_else(|| path.to_path_buf())
-}
-
 /// Whether something other than a file is there: opening a pipe waits for somebody at its other end.
 pub(super) fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| !data.is_file())
@@ -82,7 +75,7 @@ pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
 
 /// Whether SQLite's log holds anything.
 pub(super) fn has_log(path: &Path) -> bool {
-    sibling(&target_of(path), "-wal").metadata().is_ok_and(|data| data.len() > 0)
+    sibling(path, "-wal").metadata().is_ok_and(|data| data.len() > 0)
 }
 
 /// SQLite's name for a file that does not change.

@@ -134,7 +134,6 @@ pub(super) fn io(path: &Path, error: &io::Error) -> Error {
 /// SQLite reports some writes to a full disk, and writes beyond a file's largest size, as failures of the disk. A write
 /// of our own shows whether it is one of these.
 fn has_no_room(path: &Path) -> bool {
-    let path = &files::target_of(path);
     let length = |ending: &str| files::sibling(path, ending).metadata().map_or(0, |data| data.len());
     let probe = files::sibling(path, &format!("-{:016x}.probe", files::random()));
     let written = files::private(OpenOptions::new().write(true).create_new(true)).open(&probe).and_then(|mut file| {

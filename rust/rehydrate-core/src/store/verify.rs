@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::builder::{BuildContext, Extent};
 use super::facade::Store;
-use super::files::{sibling, target_of};
+use super::files::sibling;
 use super::index_snapshot::{InMemory, IndexSnapshot, plan_ranges, state};
 use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;
@@ -93,8 +93,7 @@ impl Store {
                 file_bytes: 0,
             })
         })?;
-        let file = target_of(self.path());
-        let length = |ending: &str| sibling(&file, ending).metadata().map_or(0, |data| data.len());
+        let length = |ending: &str| sibling(self.path(), ending).metadata().map_or(0, |data| data.len());
         stats.file_bytes = length("") + length("-wal");
         Ok(stats)
     }
