@@ -48,7 +48,7 @@ class LoopbackServer:
         self._done: asyncio.Event
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strict-provider", daemon=True)
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.port = 0
 
     def start(self) -> Self:
@@ -73,11 +73,16 @@ class LoopbackServer:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        for writer in self._connections.values():
+            writer.close()  # its task was cancelled before it began
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = self._loop.create_task(self._exchanges(reader, writer))
+        self._connections[task] = writer
+
+    async def _exchanges(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._connections.add(task)
         try:
             # A client may close the connection at any time.
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -86,7 +91,7 @@ class LoopbackServer:
         except asyncio.CancelledError:
             pass  # the server stops; asyncio would log the task as failed
         finally:
-            self._connections.discard(task)
+            del self._connections[task]
             writer.close()
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
