@@ -39,6 +39,10 @@ Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
 """Takes a request's method, path, headers (names in lower case) and body; returns the answer."""
 
 
+_ACCEPTING = 5
+"""Passes of the loop until a connection that asyncio has accepted is one of ours."""
+
+
 class LoopbackServer:
     """Serves on a free port of 127.0.0.1 from `start` to `stop`."""
 
@@ -48,7 +52,7 @@ class LoopbackServer:
         self._done: asyncio.Event
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strict-provider", daemon=True)
-        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._connections: set[asyncio.Task[None]] = set()
         self.port = 0
 
     def start(self) -> Self:
@@ -69,20 +73,19 @@ class LoopbackServer:
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._done.wait()
-        server.close()
+        for listening in server.sockets:
+            self._loop.remove_reader(listening.fileno())
+        for _ in range(_ACCEPTING):
+            await asyncio.sleep(0)
+        server.close()  # asyncio leaves a connection open that is just being accepted
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        for writer in self._connections.values():
-            writer.close()  # its task was cancelled before it began
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = self._loop.create_task(self._exchanges(reader, writer))
-        self._connections[task] = writer
-
-    async def _exchanges(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self._connections.add(task)
         try:
             # A client may close the connection at any time.
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -91,7 +94,7 @@ class LoopbackServer:
         except asyncio.CancelledError:
             pass  # the server stops; asyncio would log the task as failed
         finally:
-            del self._connections[task]
+            self._connections.discard(task)
             writer.close()
             with contextlib.suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
