@@ -30,8 +30,9 @@ pub struct Fields<'a, 'py>(&'a Bound<'py, PyAny>);
 impl<'a, 'py> Fields<'a, 'py> {
     /// The value as a mapping, if it is one.
     pub fn of(value: &'a Bound<'py, PyAny>) -> Option<Self> {
-        // The check against an abstract class costs ten times as much.
-        let is_one = value.is_exact_instance_of::<PyDict>() || value.cast::<PyMapping>().is_ok();
+        // The check against an abstract class costs ten times as much, and PyO3 drops a Ctrl-C that is raised in it.
+        let is_other = value.is_exact_instance_of::<PyString>() || is_list(value);
+        let is_one = value.is_exact_instance_of::<PyDict>() || !is_other && value.cast::<PyMapping>().is_ok();
         is_one.then_some(Self(value))
     }
 
