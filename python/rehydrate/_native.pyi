@@ -61,6 +61,7 @@ from rehydrate.prompt.splicing import Match
 __all__ = [
     "CACHE_BYTES",
     "NOT_INSTRUCTIONS",
+    "REDACTED",
     "REMAINDER_PREFIX",
     "SHORTEST_QUOTE",
     "Activity",
@@ -393,6 +394,8 @@ __version__: str
 NOT_INSTRUCTIONS: str
 # The beginning of the handles of sections that an answer had no room for.
 REMAINDER_PREFIX: str
+# What a redaction leaves in place of a text.
+REDACTED: str
 
 # Characters. A shorter text may be in another word for word by chance.
 SHORTEST_QUOTE: int

@@ -287,13 +287,8 @@ def _tool(item: Any) -> Tool | ToolDef:
         return item
     if isinstance(item, tuple) and len(item) == 2:
         definition = ToolDef.read(item[0])
-        return Tool(
-            definition.name,
-            definition.description,
-            definition.schema,
-            item[1],
-            given=definition,
-        )
+        name, described, schema = definition.name, definition.description, definition.schema
+        return Tool(name, described, schema, item[1], given=definition)
     if isinstance(item, (ToolDef, Mapping)):
         definition = ToolDef.read(item)
         if definition.is_hosted:

@@ -89,7 +89,7 @@ class Log:
         self._saved_remainders = set(thread.remainders)
         self._originals = originals
         self._clock = clock
-        found = store.thread(namespace, name)
+        found = store.thread(namespace, name) if records else None
         self._created = None if found is None else found[1]
         """The time at which the thread was begun, to recognise another one of the same name."""
         self._rows: list[Row] = []

@@ -90,8 +90,8 @@ class HostThread:
         self._copies = copies
         self._lock = WaitingLock()
         self._context: Context | None = None
-        self._begins = self._count = 0
-        """The index of the first of the host's messages in the context, and how many it has."""
+        self._count = 0
+        """The number of the host's messages that the context has."""
         self._budget = Budget()
         self._jit: ContextJIT | None = None
         self.report = HostReport()
@@ -141,16 +141,16 @@ class HostThread:
             return NOTHING_KNOWN
         # Most lists are of other conversations, and end otherwise.
         last = count - 1
-        if not context.shared_with(messages[last:count], self._begins + last, self._same):
+        if not context.shared_with(messages[last:count], last, self._same):
             return NOTHING_KNOWN
-        is_known = context.shared_with(messages, self._begins, self._same) >= count
+        is_known = context.shared_with(messages, same=self._same) >= count
         return (context, count) if is_known else NOTHING_KNOWN
 
     def _shared(self, messages: Sequence[Any]) -> int:
         """Return with how many of the messages that it knows a list begins."""
         if self._context is None:
             return 0
-        shared = self._context.shared_with(messages, self._begins, self._same)
+        shared = self._context.shared_with(messages, same=self._same)
         return min(shared, self._count)
 
     def answer(self, name: str, arguments: Mapping[str, Any] | str, call_id: str) -> str:
@@ -207,7 +207,6 @@ class HostThread:
     def _begin(self) -> Context:
         self._count = 0
         self._context = context = self._make()
-        self._begins = len(context.history)
         self._budget = context.budget
         self._jit = ContextJIT(context) if self._asks_back else None
         return context

@@ -8,6 +8,7 @@ mod texts;
 
 pub use self::redacting::{Redacted, redacted};
 use self::spans::{Member, Spans};
+pub use self::texts::REDACTED;
 
 /// The version of the records. This one and older ones are read.
 pub const VERSION: u64 = 1;

@@ -247,6 +247,7 @@ mod _native {
         module.add("SHORTEST_QUOTE", prompt::SHORTEST_QUOTE)?;
         module.add("CACHE_BYTES", rehydrate_core::engine::DEFAULT_CACHE_BYTES)?;
         module.add("NOT_INSTRUCTIONS", rehydrate_core::context_store::NOT_INSTRUCTIONS)?;
+        module.add("REDACTED", rehydrate_core::thread_log::REDACTED)?;
         module.add("REMAINDER_PREFIX", retrieval::REMAINDER_PREFIX)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

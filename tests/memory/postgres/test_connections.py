@@ -234,43 +234,37 @@ def test_another_encoding_of_the_client_changes_nothing(
     assert memory.get(added.handle).text == "the port is 八四四三"
 
 
+def check_busy(call: Callable[[], object]) -> None:
+    """Assert that a call ends, in a thread of its own, since the store is busy."""
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except StoreError as error:
+            ended.append(error)
+
+    waits = threading.Thread(target=run, daemon=True)
+    waits.start()
+    waits.join(20)
+    assert [type(error) for error in ended] == [StoreBusyError]
+
+
 def test_a_lock_of_another_session_is_waited_for_as_long_as_a_statement_may_take(postgres: str):
     store = PostgresStore(postgres, statement_seconds=0.2)
     memory = Memory(store, namespace="a")
     (added,) = memory.add("an apple")
-    ended: list[BaseException] = []
-
-    def forget() -> None:
-        try:
-            memory.forget(added.handle)
-        except StoreError as error:
-            ended.append(error)
-
     with psycopg.connect(postgres) as other:
         other.execute("SELECT FROM memory_namespaces FOR UPDATE")
-        waits = threading.Thread(target=forget, daemon=True)
-        waits.start()
-        waits.join(20)
-        assert [type(error) for error in ended] == [StoreBusyError]
+        check_busy(lambda: memory.forget(added.handle))
     assert memory.forget(added.handle) == 1
     memory.close()
 
 
 def test_a_migration_that_another_session_holds_up_is_busy(postgres: str):
-    ended: list[BaseException] = []
-
-    def open_one() -> None:
-        try:
-            PostgresStore(postgres, statement_seconds=0.2)
-        except StoreError as error:
-            ended.append(error)
-
     with psycopg.connect(postgres) as other:
         other.execute("SELECT pg_advisory_xact_lock(hashtextextended('rehydrate.memory', 0))")
-        waits = threading.Thread(target=open_one, daemon=True)
-        waits.start()
-        waits.join(20)
-        assert [type(error) for error in ended] == [StoreBusyError]
+        check_busy(lambda: PostgresStore(postgres, statement_seconds=0.2))
 
 
 class Gone(Connections):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from rehydrate import _native
 from rehydrate._check import check_share, check_type, check_whole
 from rehydrate._concurrency.async_wrappers import stored
-from rehydrate._native import chunks
+from rehydrate._native import REDACTED, chunks
 from rehydrate._text import failure_text, safe_error_text
 from rehydrate.context.records import Row, reading, rows_of
 from rehydrate.errors import (
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 NAME = "memory"
 ROOT = "/memories"
-REDACTED = "[redacted]"
-"""What `Threads.redact` leaves in place of a text."""
 KIND = "memory_file"
 TRUST = 0.5
 """A model wrote it, from whatever it had read: it is not the user's word."""

@@ -9,7 +9,7 @@ use crate::context_store::{Raw, key_of};
 use crate::json_spans::{end_of_value, skip_blank};
 
 /// The text in place of one that goes.
-const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 /// JSON within a string, and a string within that, are read this deep; no tool writes deeper.
 const DEEPEST: usize = 4;
 /// Characters of a key; a longer one was cut.
